@@ -57,7 +57,7 @@ book:
 deny:
     cargo deny check bans licenses sources
 
-# Checks dependencies against the advisory database. Needs the network.
+# Checks dependencies against the advisory database. Requires network access.
 audit:
     cargo deny check advisories
 
@@ -93,7 +93,7 @@ explore N="20":
 simulate-seed SEED:
     TIDEGATE_SIM_SEED={{ SEED }} cargo test --release --package tidegate-testkit --test simulation -- --nocapture
 
-# Runs N simulations of a whole service, on virtual time.
+# Runs N simulations of a whole service, with virtual time.
 simulate-service N="200":
     TIDEGATE_SERVICE_SEEDS={{ N }} cargo test --release --package tidegate-testkit --test service no_seed -- --nocapture
 

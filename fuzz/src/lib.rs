@@ -1,10 +1,11 @@
-//! Common parts of the targets.
+//! Code shared by the fuzz targets.
 
 use serde_json::Value;
 use tidegate_model::Timestamp;
 use tidegate_yaml::Limits;
 
-/// Much lower than the defaults: inputs are short, and small limits find the same errors.
+/// Limits that are much lower than the defaults, because inputs are short, and small limits find the same
+/// errors.
 pub const LIMITS: Limits = Limits { nodes: 20_000, depth: 128, alias_expansion: 2_000 };
 
 /// Returns the fixed time of all targets.
@@ -17,14 +18,14 @@ pub fn document(input: &[u8]) -> Option<Value> {
     tidegate_yaml::parse_value(std::str::from_utf8(input).ok()?, &LIMITS).ok()
 }
 
-/// Returns the lines of an input; empty after the last.
+/// Returns the lines of an input. The remaining lines are empty.
 pub fn lines<const N: usize>(input: &[u8]) -> [String; N] {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.split('\n');
     std::array::from_fn(|_| lines.next().unwrap_or_default().to_owned())
 }
 
-/// Returns true if the value contains a float, which JSON may round to an adjacent one.
+/// Returns true if the value contains a float, which JSON may round to an adjacent value.
 pub fn has_fraction(value: &Value) -> bool {
     match value {
         Value::Number(number) => number.is_f64(),

@@ -1,4 +1,4 @@
-//! ApplicationSets, with responses for every generator: generated Applications, and the resulting actions.
+//! ApplicationSets with responses for every generator, the generated Applications, and the resulting actions.
 #![no_main]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use tidegate_model::argo::{
     ApplicationSet, ClusterDecisionResourceGenerator, PluginGenerator, PullRequestGenerator, ScmGenerator,
 };
 
-/// Responds the same to all requests.
+/// Sends the same response to all requests.
 struct FixedInputs;
 
 impl GeneratorInputs for FixedInputs {
@@ -103,7 +103,7 @@ fuzz_target!(|input: &[u8]| {
     }
 });
 
-/// Calculates the actions without existing Applications, and with all of them.
+/// Calculates the actions if no Applications exist, and if all of them exist.
 fn act(set: &ApplicationSet, done: tidegate_generate::GenerateOutput) {
     let options = tidegate_applicationset::sync_policy::AppSetRuleOptions::default();
     let applications =

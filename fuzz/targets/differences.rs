@@ -1,4 +1,5 @@
-//! Two objects, and ignored differences: `ignore` (entries of `ignoreDifferences`), `target` and `live`.
+//! Two objects and ignored differences. The fields are `ignore` (entries of `ignoreDifferences`), `target`
+//! and `live`.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

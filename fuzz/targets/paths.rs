@@ -1,4 +1,4 @@
-//! Paths, globs and versions of repositories. Their parsers do not need Git, so they are included by file.
+//! Paths, globs and versions in repositories. Their parsers don't need Git, so they are included by file.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,5 +1,5 @@
-//! Streams of the log that were changed afterwards, with correct checksums: they must be rejected, or have some meaning. An input
-//! is a list of changes to a golden stream.
+//! Log streams that were changed after they were written, with correct checksums. They must be rejected, or
+//! have some meaning. An input is a list of changes to a golden stream.
 #![no_main]
 
 use std::sync::LazyLock;
@@ -15,9 +15,10 @@ use tidegate_model::{Digest, OperationId, OperationPhase, StreamId, StreamRecord
 use tidegate_oplog::{AppendOf, MemoryLog, OperationLog as _, RawAppend, Record, Summary, TypedLog as _};
 use uuid::Uuid;
 
-/// Maximum number of changes to chunk stream.
+/// Maximum number of changes to a stream.
 const CHANGES_MAX: usize = 32;
-/// Maximum number of events that follow from chunk state: far more than any has, and few enough to wait for.
+/// Maximum number of events that follow from a state. This is far more than any state has, and few enough to
+/// wait for.
 const FOLLOWING_MAX: usize = 10_000;
 
 /// Recorded operations.
@@ -70,7 +71,8 @@ fn stream<F: StreamRecords>(events: Vec<F>, details: F::Details) -> RawAppend {
     AppendOf::<F>::new(id(), 1, events, summary).encode().expect("recorded events are serializable")
 }
 
-/// Applies a change of six bytes: index of the event, action, position (two bytes), and data (two bytes).
+/// Applies a change of six bytes: the index of the event, the action, the position (two bytes), and the data
+/// (two bytes).
 fn change(events: &mut Vec<Record>, [event, what, low, high, byte, more]: [u8; 6]) {
     if events.is_empty() {
         return;
@@ -92,7 +94,7 @@ fn change(events: &mut Vec<Record>, [event, what, low, high, byte, more]: [u8; 6
     }
 }
 
-/// Recovers the state of a changed stream, if possible, and its further events, which must end.
+/// Recovers the state of a changed stream, if possible, and its subsequent events, which must end.
 fn recover<F: StreamRecords, M: Machine<Event = F>>(
     mut stream: RawAppend,
     changes: &[u8],

@@ -1,4 +1,4 @@
-//! Go templates, with the data of the table from Go.
+//! Go templates, with data from the template table that Go has generated.
 #![no_main]
 
 use std::sync::LazyLock;

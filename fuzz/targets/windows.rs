@@ -10,7 +10,7 @@ use tidegate_model::{
     next_window_change, parse_duration,
 };
 
-/// The rules of Berlin, independent of a time zone database on this machine.
+/// Time zone rules of Berlin, which don't depend on a time zone database on this machine.
 const RULE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
 fuzz_target!(|input: &[u8]| {

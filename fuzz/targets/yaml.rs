@@ -1,4 +1,4 @@
-//! YAML and JSON: a value must round-trip through JSON.
+//! YAML and JSON. A value must round-trip through JSON.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
@@ -19,7 +19,7 @@ fuzz_target!(|input: &[u8]| {
     if has_fraction(&read) {
         return;
     }
-    // Text between brackets is parsed as JSON; one more level may exceed the limit.
+    // The text between brackets is parsed as JSON, whose additional level may exceed the limit.
     let written = format!("[{read}]");
     match parse_value(&written, &LIMITS) {
         Ok(again) => assert_eq!(again.get(0), Some(&read), "{written}"),

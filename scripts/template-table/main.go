@@ -1,8 +1,8 @@
-// Renders every case of the table with Go's text/template and sprig, and prints the result; for a YAML case, the value parsed by
-// sigs.k8s.io/yaml, as JSON.
+// Renders every case of the table with Go's text/template and sprig, and prints the result. For a YAML case, it prints the value
+// parsed by sigs.k8s.io/yaml, as JSON.
 //
-// Built by scripts/template-table/program. Reads cases from standard input, one per line, and answers each before it reads the
-// next. The argument is a file with the data of cases without their own.
+// Built by scripts/template-table/program. Reads cases from standard input, one per line, and prints the result of each case
+// before it reads the next one. The argument is a file with the data for cases that don't contain data.
 package main
 
 import (
@@ -29,7 +29,8 @@ type testCase struct {
 	Error      *string         `json:"error,omitempty"`
 }
 
-// Limits the capacity of lists to their length: slice could reach the spare capacity of Go's slices, which is arbitrary.
+// Limits the capacity of lists to their length: the function slice could otherwise access the spare capacity of Go's
+// slices, which is arbitrary.
 func clip(value any, depth int) any {
 	if depth == 0 {
 		return value
@@ -64,7 +65,7 @@ func clipped(result reflect.Value) reflect.Value {
 	return result
 }
 
-// The functions of sprig, with lists of limited capacity.
+// Returns sprig's functions, wrapped so that lists have a limited capacity.
 func functions() template.FuncMap {
 	all := template.FuncMap(sprig.TxtFuncMap())
 	for name, function := range all {

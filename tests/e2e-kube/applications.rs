@@ -1,4 +1,4 @@
-//! Applications as custom resources, managed by the controller and read and written as by `kubectl`.
+//! Applications as custom resources, managed by the controller, and read and written as `kubectl` does.
 
 use std::collections::BTreeSet;
 
@@ -12,13 +12,13 @@ use crate::kube_bench::{KubeBench, Plane};
 
 const ANNOTATION: &str = "argocd.argoproj.io/refresh";
 
-/// Returns a namespace of a control plane with the CRDs, and a repository. Other tests share the control
-/// plane.
+/// Returns a test environment with its own namespace, a repository, and the CRDs. Other tests share the
+/// control plane.
 pub async fn bench_with_crds() -> KubeBench {
     bench_on_plane(plane_with_crds().await).await
 }
 
-/// Returns a site with its own control plane, which has no other Applications.
+/// Returns a test environment with its own control plane, which doesn't have any other Applications.
 pub async fn bench_on_own_plane() -> KubeBench {
     bench_on_plane(start_plane_with_crds().await).await
 }
@@ -29,8 +29,8 @@ async fn bench_on_plane(control: Plane) -> KubeBench {
     bench
 }
 
-/// Returns the shared control plane with the CRDs, which are cluster-scoped. Tests that manage only their own
-/// namespace share it.
+/// Returns the shared control plane with the CRDs, which are cluster-scoped. It is shared by tests that
+/// manage only their own namespace.
 pub async fn plane_with_crds() -> Plane {
     static PLANE_WITH_CRDS: OnceCell<Plane> = OnceCell::const_new();
     PLANE_WITH_CRDS.get_or_init(start_plane_with_crds).await.clone()
@@ -38,7 +38,7 @@ pub async fn plane_with_crds() -> Plane {
 
 async fn start_plane_with_crds() -> Plane {
     let bench = KubeBench::on_plane(Plane::own(Options::default()), "definitions").await;
-    // Without the CRDs, the error names the command that prints them.
+    // Without the CRDs, the error contains the command that prints them.
     let ran = bench.run(&["serve"]);
     assert!(ran.code() != 0 && ran.err.contains("tidegate crds"), "{ran:?}");
     install_crds(&bench);
@@ -244,8 +244,8 @@ pub async fn complete_job(bench: &KubeBench, job: &str) {
 }
 
 /// Returns the objects created and deleted according to the audit log of the server, in the order of the
-/// first request for each. Ignores the migration Job of an earlier sync: its wave deletes it in no fixed
-/// order relative to the other objects.
+/// first request for each. Ignores the migration Job of an earlier sync, because its wave deletes the Job and
+/// the other objects in any order.
 async fn changes_in_order(bench: &KubeBench) -> Vec<String> {
     let audit_events = bench.audit().await.by_user(User::ENGINE).filter(|event| {
         let known = ["ConfigMap", "Job"].contains(&event.kind.as_str()) && event.name != "migrate";
@@ -260,9 +260,9 @@ async fn changes_in_order(bench: &KubeBench) -> Vec<String> {
     text.filter(|text| seen.insert(text.clone())).collect()
 }
 
-/// Without the resources finalizer, the objects must stay and no hook may run; the controller adds the finalizers for
-/// hooks. With the resources finalizer, hooks and reversed waves must run, even if the service is killed in the
-/// meantime.
+/// Without the resources finalizer, the objects must stay and no hook may run. The controller adds the
+/// finalizers for hooks. With the resources finalizer, hooks and reversed waves must run, even if the service
+/// is killed in the meantime.
 pub async fn finalizers_determine_how_an_application_is_deleted() {
     let mut bench = bench_with_crds().await;
     commit_deletion_hooks(&bench);
@@ -318,7 +318,7 @@ pub async fn finalizers_determine_how_an_application_is_deleted() {
     service.finish().expect_code(0);
 }
 
-/// A user who may write an operation must not be able to delete an Application with it or to take over
+/// A user who may write an operation must not be able to use it to delete an Application or to take over
 /// another operation.
 pub async fn a_written_operation_gives_no_additional_rights() {
     let mut bench = bench_with_crds().await;
@@ -358,14 +358,14 @@ pub async fn a_written_operation_gives_no_additional_rights() {
     service.finish().expect_code(0);
 }
 
-/// Creation, change and deletion of a Secret must take effect immediately.
+/// The creation, change and deletion of a Secret must take effect immediately.
 pub async fn a_secret_of_the_cluster_gives_access_to_a_repository() {
     if !git::is_available() {
         return;
     }
     let bench = bench_with_crds().await;
     let server = GitServer::start(bench.path());
-    // `me:hunter2`.
+    // Base64 of `me:hunter2`.
     server.set_behavior(ServerBehavior {
         authorization: Some("Basic bWU6aHVudGVyMg==".into()),
         ..ServerBehavior::default()

@@ -1,4 +1,4 @@
-//! Applications that Argo CD has synced, with objects unknown to any log.
+//! Applications that Argo CD has synced. No log contains their objects.
 
 use serde_json::{Value, json};
 use tidegate_testkit::kube::User;
@@ -9,7 +9,7 @@ use crate::kube_bench::KubeBench;
 
 const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 
-/// Writes an object to the repository, and the same to the cluster.
+/// Writes the same object to the repository and to the cluster.
 async fn write_object(bench: &KubeBench, path: &str, mut object: Value) {
     let name = object["metadata"]["name"].as_str().unwrap().to_owned();
     let kind = object["kind"].as_str().unwrap().to_owned();
@@ -57,8 +57,8 @@ async fn wait_until(bench: &KubeBench, request: impl Fn(&Value) -> bool) -> Valu
     bench.observer().wait_until(&path, |app| app.is_some_and(&request)).await.unwrap()
 }
 
-/// Returns the rights from `deploy/`: the rights of `edit` in the namespace of the objects, without a search of the
-/// cluster.
+/// Returns the rights granted by `deploy/`: those of the role `edit` in the objects' namespace, but no right
+/// to search the whole cluster.
 fn rights<'n>(namespace: &'n str, beside: &'n str, secrets: bool) -> Vec<(Option<&'n str>, Value)> {
     let all = json!(["get", "list", "watch", "create", "update", "patch", "delete"]);
     let mut resources = vec!["configmaps", "services"];
@@ -95,8 +95,8 @@ fn config_maps(bench: &KubeBench) -> String {
     format!("/api/v1/namespaces/{}/configmaps", bench.namespace)
 }
 
-/// Without cluster-wide list rights and with an empty log, its objects must be found in its namespace, and be
-/// deleted with it.
+/// Without cluster-wide list rights and with an empty log, the Application's objects must be found in its
+/// namespace, and deleted together with the Application.
 pub async fn objects_are_deleted_with_rights_in_their_namespace_only() {
     let bench = applications::bench_with_crds().await;
     for name in ["one", "two"] {
@@ -114,7 +114,7 @@ pub async fn objects_are_deleted_with_rights_in_their_namespace_only() {
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}}),
     )
     .await;
-    // No longer in any repository.
+    // This object is no longer in any repository.
     let id = format!("{0}_mig:/ConfigMap:{0}/old", bench.namespace);
     let old = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "old", "annotations": {TRACKING_ID: id}}});
     bench.observer().post(&config_maps(&bench), &old).await.unwrap();
@@ -133,13 +133,13 @@ pub async fn objects_are_deleted_with_rights_in_their_namespace_only() {
     assert!(conditions.contains("secrets"), "{conditions}");
     service.signal("TERM");
     let ended = service.finish().expect_code(0);
-    // Reported once, despite repeated searches.
-    let warnings = ended.err.lines().filter(|line| line.contains("cannot list objects of some kinds"));
+    // The warning is reported once, despite repeated searches.
+    let warnings = ended.err.lines().filter(|line| line.contains("cannot list some kinds"));
     assert!(warnings.count() <= 1, "{}", ended.err);
     assert!(bench.object("/api/v1", "configmaps", "one").await.is_some());
     let wide = bench.control.create_limited_user(&rights(&bench.namespace, &beside, true)).await.unwrap();
     let service = serve(&bench, &wide, &beside);
-    // It is retried automatically later.
+    // The deletion would be retried automatically later.
     bench.run(&["app", "refresh", "mig"]).expect_code(0);
     bench.observer().wait_until(&path, |app| app.is_none()).await;
     for (plural, name) in
@@ -151,7 +151,8 @@ pub async fn objects_are_deleted_with_rights_in_their_namespace_only() {
     service.finish().expect_code(0);
 }
 
-/// A marked cluster role in Git belongs to the application, although no log contains it.
+/// A cluster role in Git that has the Application's mark belongs to the Application, although no log contains
+/// it.
 pub async fn cluster_scoped_objects_are_deleted_with_their_application() {
     let bench = applications::bench_with_crds().await;
     let roles = "/apis/rbac.authorization.k8s.io/v1/clusterroles";

@@ -1,6 +1,7 @@
-//! Deletion of an ApplicationSet by `kubectl delete --cascade`. In the foreground the garbage collector
+//! Deletion of an ApplicationSet with `kubectl delete --cascade`. With `foreground`, the garbage collector
 //! deletes all its Applications at once, but their objects must be deleted in the order of the
-//! ApplicationSet. With `orphan` they lose their owner, and the next ApplicationSet of that name adopts them.
+//! ApplicationSet. With `orphan`, the Applications lose their owner, and the next ApplicationSet with the
+//! same name adopts them.
 
 use serde_json::{Value, json};
 use tidegate_testkit::kube::{AuditEvent, User};
@@ -50,7 +51,7 @@ fn appset(bench: &KubeBench, strategy: &Value) -> Value {
     })
 }
 
-/// Returns a reverse order: prod, then dev.
+/// Returns a reverse order, in which prod is deleted before dev.
 fn reverse() -> Value {
     let step = |env: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}]});
     json!({
@@ -132,7 +133,7 @@ fn condition<'s>(set: &'s Value, kind: &str) -> Option<&'s Value> {
     set["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
 }
 
-/// Removes a foreign finalizer of an Application.
+/// Removes another controller's finalizer from an Application.
 async fn remove_finalizer(bench: &KubeBench, name: &str) {
     let path = object_path(bench, APPLICATIONS, name);
     let mut is_free = false;
@@ -142,7 +143,7 @@ async fn remove_finalizer(bench: &KubeBench, name: &str) {
         finalizers.retain(|one| *one != HELD);
         let metadata =
             json!({"finalizers": finalizers, "resourceVersion": found["metadata"]["resourceVersion"]});
-        // A concurrent deletion may have been faster.
+        // A concurrent deletion may have changed the Application first.
         is_free = bench.observer().patch(&path, &json!({"metadata": metadata})).await.is_ok();
     }
 }
@@ -182,14 +183,15 @@ pub async fn foreground_deletion_keeps_the_order_of_objects() {
     service.finish().expect_code(0);
 }
 
-/// This also applies while the ApplicationSet is managed. The blocking member must be reported.
+/// The condition also appears while the service manages the ApplicationSet. It must contain the blocking
+/// member.
 pub async fn foreground_deletion_is_reported_by_a_condition() {
     let bench = bench_with_crds().await;
     repository(&bench);
     let service = serve(&bench);
     bench.observer().post(&path(&bench, APPSETS), &appset(&bench, &reverse())).await.unwrap();
     wait_until_deployed(&bench).await;
-    // A foreign finalizer keeps each of them.
+    // Another controller's finalizer keeps each Application.
     let held = json!([RESOURCES, HELD]);
     let map = |name: &str| format!("/api/v1/namespaces/{}/configmaps/map-{name}", bench.namespace);
     let template = json!({"spec": {"template": {"metadata": {"finalizers": held}}}});
@@ -205,7 +207,7 @@ pub async fn foreground_deletion_is_reported_by_a_condition() {
         condition.is_some_and(|one| one["message"].as_str().unwrap().contains("--cascade=foreground"))
     };
     bench.observer().wait_until(&fleet, warned).await;
-    // Only the resource of the first deleted member remains, and the others wait behind it.
+    // Only the resource of the first deleted member remains, and the other members wait for it.
     bench.observer().wait_until(&map("prod-a"), |map| map.is_none()).await;
     let waits = |one: Option<&Value>| {
         let message = one.map(|one| one["status"]["operationState"]["message"].clone()).unwrap_or_default();
@@ -268,7 +270,7 @@ pub async fn orphaned_applications_are_adopted_by_the_next_appset_of_their_name(
     service.finish().expect_code(0);
 }
 
-/// The policy of the ApplicationSet permits no deletion, but Kubernetes deletes its Applications.
+/// The ApplicationSet's policy doesn't permit deletions, but Kubernetes deletes its Applications.
 pub async fn objects_survive_a_foreground_deletion_that_the_policy_forbids() {
     let bench = bench_with_crds().await;
     repository(&bench);
@@ -277,7 +279,7 @@ pub async fn objects_survive_a_foreground_deletion_that_the_policy_forbids() {
     appset_object["spec"]["syncPolicy"] = json!({"applicationsSync": "create-update"});
     bench.observer().post(&path(&bench, APPSETS), &appset_object).await.unwrap();
     wait_until_deployed(&bench).await;
-    // No service is running during the garbage collection; otherwise they would be released before.
+    // No service is running during the garbage collection. Otherwise it would release the Applications first.
     service.signal("KILL");
     service.finish();
     let fleet = object_path(&bench, APPSETS, "fleet");

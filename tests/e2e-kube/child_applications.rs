@@ -1,4 +1,4 @@
-//! Applications as manifests of another Application, and the service's writes to them.
+//! Applications that are manifests of another Application, and the service's writes to them.
 
 use serde_json::{Value, json};
 
@@ -99,8 +99,8 @@ async fn sync(bench: &KubeBench, who: &str) -> Vec<Value> {
     children
 }
 
-/// The parent must not treat the service's fields as a difference, or it would heal them repeatedly. A sync of the
-/// parent must not drop them, even if an earlier version wrote them.
+/// The parent must not treat the service's fields as a difference, because self-heal would repeatedly revert
+/// them. A sync of the parent must not drop them, even if an earlier version wrote them.
 pub async fn children_keep_the_fields_that_the_service_writes() {
     let mut bench = bench_with_crds().await;
     commit_children(&bench);
@@ -127,7 +127,7 @@ pub async fn children_keep_the_fields_that_the_service_writes() {
     for path in CHILDREN.map(|name| format!("{}/{name}", path(&bench))).iter().chain([&appset(&bench)]) {
         rewrite_with_engine_manager(&bench, path).await;
     }
-    // Fields of an earlier version are not a difference either.
+    // Fields written by an earlier version don't count as a difference either.
     bench.run(&["app", "diff", "parent"]).expect_code(0);
     bench.reset_audit();
     let after = sync(&bench, "joe").await;

@@ -1,4 +1,4 @@
-//! Two syncs of one application from two state directories: effects of the claim, by the audit log.
+//! Two syncs of one application from two state directories. The audit log shows the effects of the claim.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::kube_bench::KubeBench;
 
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time until an unrenewed claim expires, with some time to notice.
+/// Time until a claim that isn't renewed expires, with some time to notice.
 const CLAIM_EXPIRY: Duration = Duration::from_secs(120);
 
 /// Returns a migration that runs until the test completes it, in a wave before the Deployment.
@@ -39,7 +39,7 @@ data: {{revision: r{number}}}
     )
 }
 
-/// A site with two revisions of its own application.
+/// Returns a test environment with two revisions of its own application.
 async fn claim_bench(prefix: &str) -> KubeBench {
     let bench = KubeBench::new(prefix).await;
     for number in [1, 2] {
@@ -64,7 +64,7 @@ fn start(bench: &KubeBench, number: u32, more: &[&str]) -> Running {
     bench.start(&args.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-/// Starts the first revision, until its migration runs.
+/// Starts the sync of the first revision, and returns when its migration is running.
 async fn start_first(bench: &KubeBench, more: &[&str]) -> StartedSync {
     let mut running = start(bench, 1, more);
     let line = running.wait_for_line("accepted");
@@ -101,7 +101,8 @@ async fn complete(bench: &KubeBench, of: &str) {
             let found = observer.get(&format!("{pods}?labelSelector=controller-uid%3D{uid}")).await.unwrap();
             for pod in found["items"].as_array().unwrap() {
                 let path = format!("{pods}/{}/status", pod["metadata"]["name"].as_str().unwrap());
-                // Repeated until the controller has observed it: the start of the pod may overwrite it.
+                // Repeat this until the controller has observed it, because the start of the pod may
+                // overwrite it.
                 let _ = observer.patch(&path, &json!({"status": {"phase": "Succeeded"}})).await;
             }
         }
@@ -208,7 +209,7 @@ pub async fn a_killed_sync_keeps_its_claim_for_its_resume() {
     }
 }
 
-/// It had not started, so it ends with the request.
+/// The killed sync hadn't started, so it ends with the request.
 pub async fn a_killed_sync_that_waited_for_the_claim_can_be_terminated() {
     let bench = claim_bench("unbegun").await;
     let one = start_first(&bench, &[]).await;
@@ -225,13 +226,13 @@ pub async fn a_killed_sync_that_waited_for_the_claim_can_be_terminated() {
     assert_eq!(deployed_revision(&bench).await, "r1");
 }
 
-/// The first sync is suspended, as on a sleeping machine. Its claim expires and is taken over. When the sync wakes up,
-/// it must not write any more.
+/// The first sync is suspended, as on a sleeping machine. Its claim expires and is taken over. When the sync
+/// wakes up, it must not write anything.
 pub async fn a_sync_suspended_for_too_long_writes_nothing_more() {
     let bench = claim_bench("slept").await;
     let mut one = start_first(&bench, &[]).await;
     one.running.signal("STOP");
-    // Otherwise the second sync would have to wait for the hook of the first.
+    // Otherwise the second sync would have to wait for the first sync's hook.
     complete(&bench, &one.id).await;
     let mut two = start(&bench, 2, &["--queue"]);
     let line = two.wait_for_line("accepted");
@@ -277,7 +278,7 @@ pub async fn without_the_right_to_renew_no_claim_is_created() {
     let done =
         parse_output(&bench.run(&args.iter().map(String::as_str).collect::<Vec<_>>()).expect_code(0).out);
     assert_eq!(done["claim"]["state"], "Unavailable", "{done}");
-    let missing = format!("missing: update leases.coordination.k8s.io in namespace {}", bench.namespace);
+    let missing = format!("permissions: update leases.coordination.k8s.io in namespace {}", bench.namespace);
     assert!(done["claim"]["reason"].as_str().unwrap().contains(&missing), "{done}");
     assert_eq!(lease(&bench).await, Value::Null);
 }
@@ -293,7 +294,7 @@ pub async fn no_claim_is_taken_if_none_is_requested() {
     assert_eq!(run(&["--dry-run"])["claim"], Value::Null);
     let audit_events = bench.audit().await.by_user(User::ENGINE).filter(|event| event.kind == "Lease");
     assert!(audit_events.0.is_empty(), "{audit_events:#?}");
-    // The same name in another namespace.
+    // An application with the same name in another namespace isn't affected.
     let elsewhere = ControlPlane::shared().create_namespace("claims").await.unwrap();
     let done = run(&["--claim-namespace", &elsewhere]);
     assert_eq!(

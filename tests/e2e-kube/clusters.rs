@@ -1,4 +1,4 @@
-//! Clusters declared by Secrets, in addition to the in-cluster one.
+//! Clusters declared by Secrets, in addition to the in-cluster destination.
 
 use std::fs;
 use std::path::Path;
@@ -31,7 +31,7 @@ fn secret(bench: &KubeBench, name: &str, server: Option<&str>, token: &str) {
     secret_with(bench, name, server, json!({"bearerToken": token}));
 }
 
-/// Does the same with any credentials.
+/// Writes the Secret of a cluster as [`secret`] does, with any credentials.
 fn secret_with(bench: &KubeBench, name: &str, server: Option<&str>, mut config: Value) {
     let mut known = Value::Null;
     bench.changed_kubeconfig("unused", |config| known = config["clusters"][0]["cluster"].clone());
@@ -68,7 +68,8 @@ fn get(bench: &KubeBench, name: &str) -> Value {
     bench.json(&["app", "get", name, "-o", "json"])
 }
 
-/// Polls until the application has this text in its conditions, or is in order if the text is empty.
+/// Polls until the application has this text in its conditions, or, if the text is empty, until the
+/// application is in sync.
 #[track_caller]
 fn wait_for_condition(bench: &KubeBench, name: &str, words: &str) {
     let is_met = |app: &Value| {
@@ -129,16 +130,16 @@ pub async fn an_unusable_cluster_blocks_only_its_own_applications() {
     wait_for_condition(&bench, "both", "both a name and a server");
     wait_for_condition(&bench, "nobody", "production of spec.destination is unknown");
     assert!(bench.object("/api/v1", "configmaps", &name).await.is_none());
-    // Changed credentials take effect while it runs, and so does an error in them.
+    // Changed credentials take effect while the service is running, and so does an error in them.
     secret(&bench, "staging", None, "token-of-engine");
     wait_for_condition(&bench, &name, "");
     assert!(bench.object("/api/v1", "configmaps", &name).await.is_some());
-    // Changes in that cluster are watched.
+    // The service watches for changes in that cluster.
     let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
     bench.observer().patch(&path, &json!({"data": {"version": "2"}})).await.unwrap();
     let healed = |found: Option<&Value>| found.is_some_and(|found| found["data"]["version"] == "1");
     bench.observer().wait_until(&path, healed).await.unwrap();
-    // The same after a restart, where the operation continues.
+    // The same is true after a restart, in which the operation continues.
     service.signal("TERM");
     let output = service.finish().expect_code(0);
     let service = serve(&bench);

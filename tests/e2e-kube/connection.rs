@@ -15,7 +15,7 @@ fn sync<'a>(bench: &'a KubeBench, more: &[&'a str]) -> CommandOutput {
     bench.run(&[&["sync", "config.yaml", "--app", &bench.namespace][..], more].concat())
 }
 
-/// A server that takes a while to be ready, and an object after it.
+/// A server that takes a while to become ready, followed by another object.
 const SERVER: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -69,7 +69,7 @@ pub async fn an_unresponsive_server_is_named() {
     let ran = sync(&bench, &["--kubeconfig", file.to_str().unwrap()]).expect_code(1);
     assert!(ran.err.matches(url).count() == 1 && ran.err.contains("context engine"), "{}", ran.err);
     assert!(!bench.state().exists());
-    // A server that accepts the connection without a response.
+    // A server that accepts the connection but doesn't respond.
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://127.0.0.1:{}", silent.local_addr().unwrap().port());
     let file = bench
@@ -92,8 +92,8 @@ fn reported_seconds(line: &str) -> u64 {
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
-/// The suspended server must be named in the output of the sync and by `explain`, and the operation must
-/// continue as soon as the server does.
+/// The output of the sync and `explain` must both mention the suspended server. The operation must continue
+/// as soon as the server does.
 pub async fn a_stalled_server_is_named_and_blocks_nothing_afterwards() {
     let control = Plane::own(Options::default());
     let bench = KubeBench::on_plane(control.clone(), "still").await;
@@ -122,7 +122,7 @@ pub async fn a_signal_interrupts_connections_to_a_stalled_server() {
     for args in [&["resume", "--all"][..], &["ops", "terminate", "a"]] {
         let mut running = bench.start(args);
         running.wait_for_line("not answered");
-        // `explain` also reports the cause, and the running process.
+        // `explain` also reports the cause and the process that is running.
         let explained = bench.json(&["explain", "a", "-o", "json"]);
         let trouble = explained["outage"].as_str().unwrap_or_default();
         assert!(trouble.contains("the cluster has not answered for"), "{explained}");
@@ -183,7 +183,7 @@ pub async fn the_command_impersonates_another_user() {
     assert!(writes.0.iter().all(|event| event.impersonated.as_deref() == Some("robot")), "{writes:#?}");
 }
 
-/// Without USER the requester is the user name by the cluster's authentication, or by the kubeconfig.
+/// Without `USER`, the requester is the user name from the cluster's authentication or from the kubeconfig.
 pub async fn the_cluster_names_the_requester() {
     let bench = KubeBench::new("requester").await;
     bench.write("config.yaml", CONFIG);

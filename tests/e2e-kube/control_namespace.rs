@@ -1,4 +1,4 @@
-//! An Argo CD in another namespace than `argocd`, as in OpenShift: its objects belong to its Applications.
+//! An Argo CD in a namespace other than `argocd`, as in OpenShift. Its objects belong to its Applications.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,7 @@ pub async fn objects_and_leftovers_of_argo_cd_in_another_namespace_are_found() {
     let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
     bench.observer().post("/api/v1/namespaces", &namespace).await.unwrap();
     let config_maps = format!("/api/v1/namespaces/{}/configmaps", bench.namespace);
-    // The objects as applied by Argo CD. One of them is no longer in Git.
+    // The objects are written as Argo CD applies them. One of them is no longer in Git.
     for name in ["settings", "old"] {
         let id = format!("shop:/ConfigMap:{}/{name}", bench.namespace);
         let object = json!({

@@ -1,4 +1,4 @@
-//! A server with our definitions validates resources like one with Argo CD's.
+//! A server with our definitions validates resources in the same way as a server with Argo CD's definitions.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::{self, AppProject, Application, ApplicationSet};
@@ -25,7 +25,7 @@ fn minimal_resource(plural: &str) -> Value {
     json!({"apiVersion": "argoproj.io/v1alpha1", "kind": kind, "metadata": {"name": "a"}, "spec": spec})
 }
 
-/// Placeholder of an absent field.
+/// Placeholder for a missing field.
 const ABSENT: &str = "<absent>";
 
 fn with_field(plural: &str, place: &str, value: &Value) -> Value {
@@ -40,7 +40,7 @@ fn with_field(plural: &str, place: &str, value: &Value) -> Value {
     made
 }
 
-/// A resource kind, a field, its value, and whether it is accepted.
+/// A resource kind, a field, its value, and true if the server accepts it.
 type Row = (&'static str, &'static str, Value, bool);
 
 fn application_rows() -> Vec<Row> {
@@ -142,7 +142,7 @@ fn project_rows() -> Vec<Row> {
     rows.into_iter().map(|(place, value, is_taken)| (PROJECT, place, value, is_taken)).collect()
 }
 
-/// Returns a control plane with the definitions of a folder.
+/// Returns a control plane with the definitions in a folder.
 async fn bench_with_definitions(name: &str, folder: &str) -> KubeBench {
     let bare = Options { has_nodes: false, has_controllers: false, ..Options::default() };
     let bench = KubeBench::on_plane(Plane::own(bare), name).await;
@@ -162,7 +162,7 @@ fn path(bench: &KubeBench, plural: &str) -> String {
     format!("/apis/argoproj.io/v1alpha1/namespaces/{}/{plural}", bench.namespace)
 }
 
-/// Returns the stored form of a resource, or the reason of its refusal.
+/// Returns the stored form of a resource, or the reason why it was rejected.
 async fn validate(bench: &KubeBench, plural: &str, resource: &Value) -> Result<Value, String> {
     match bench.observer().post(&format!("{}?dryRun=All", path(bench, plural)), resource).await {
         Ok(kept) => Ok(kept),
@@ -179,7 +179,8 @@ fn parse_stored(plural: &str, stored: &Value) -> Result<(), argo::InvalidResourc
     }
 }
 
-/// Checks that both accept or refuse it, store it unchanged, and that we can read it.
+/// Checks that both servers accept or reject the resource, that they store it unchanged, and that we can read
+/// it.
 async fn assert_same_validation(theirs: &KubeBench, ours: &KubeBench) {
     for (plural, place, value, is_taken) in [application_rows(), appset_rows(), project_rows()].concat() {
         let resource = with_field(plural, place, &value);
@@ -198,7 +199,7 @@ async fn assert_same_validation(theirs: &KubeBench, ours: &KubeBench) {
     }
 }
 
-/// Checks our extensions: fields that Argo CD's definitions drop are stored, and every server accepts an
+/// Checks our extensions. Fields that Argo CD's definitions drop are stored, and every server accepts an
 /// empty string in a list.
 async fn assert_extensions_stored(theirs: &KubeBench, ours: &KubeBench) {
     for (plural, place, value) in [

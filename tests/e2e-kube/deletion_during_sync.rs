@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::applications;
 use crate::kube_bench::KubeBench;
 
-/// Returns its operations, oldest first: ids and phases.
+/// Returns the ID and phase of each operation of the Application, oldest first.
 fn operations(bench: &KubeBench) -> Vec<(String, String)> {
     let listed = bench.run(&["ops", "list", "-o", "json"]).expect_code(0).out;
     let listed: Value = serde_json::from_str(&listed).unwrap();
@@ -14,8 +14,8 @@ fn operations(bench: &KubeBench) -> Vec<(String, String)> {
     listed.as_array().unwrap().iter().map(|one| (word(one, "id"), word(one, "phase"))).collect()
 }
 
-/// Its hook must run to its end, across a kill, and no object may be deployed afterwards. A new Application
-/// of the same name must not be affected.
+/// The hook must run to its end even if the process is killed, and no object may be deployed afterwards. A
+/// new Application with the same name must not be affected.
 pub async fn a_sync_ends_with_its_hook_when_its_application_is_gone() {
     let bench = applications::bench_with_crds().await;
     applications::commit_waiting_version(&bench, "1");
@@ -26,7 +26,7 @@ pub async fn a_sync_ends_with_its_hook_when_its_application_is_gone() {
     let path = format!("{}/shop", applications::path(&bench));
     bench.observer().delete(&path, &json!({})).await.unwrap();
     bench.observer().wait_until(&path, |found| found.is_none()).await;
-    // A new one, before the sync of the first has ended.
+    // Create a new Application before the sync of the first one has ended.
     applications::create(&bench).await;
     applications::wait_until(&bench, |app| app["status"]["reconciledAt"].is_string()).await;
     service.signal("KILL");

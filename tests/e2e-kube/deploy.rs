@@ -27,7 +27,8 @@ pub async fn the_manifests_are_accepted_and_the_pod_is_admitted() {
     bench.observer().post("/api/v1/namespaces", &argocd).await.unwrap();
     let app = bench.app("tidegate");
     bench.run(&["sync", &file("install.yaml"), "--app", &app, "-n", "tidegate"]).expect_code(0);
-    // Its controller creates the pod, which PodSecurity must admit; there are no nodes to run it.
+    // The Deployment's controller creates the pod, which PodSecurity must admit. There are no nodes to run
+    // it.
     let is_made = |pod: &Value| pod["spec"]["containers"][0]["name"] == "tidegate";
     let pod = "/api/v1/namespaces/tidegate/pods/tidegate-0";
     let made = bench.observer().wait_until(pod, |pod| pod.is_some_and(is_made)).await.unwrap();
@@ -37,7 +38,7 @@ pub async fn the_manifests_are_accepted_and_the_pod_is_admitted() {
 
 /// User name of the pod.
 pub const ACCOUNT: &str = "system:serviceaccount:tidegate:tidegate";
-/// Maximum number of polls: rights take effect a moment after they are written.
+/// Maximum number of polls, because rights take effect a moment after they are written.
 const MAX_POLLS: usize = 1000;
 
 /// Waits until the account has a right.
@@ -64,7 +65,7 @@ async fn is_allowed(bench: &KubeBench, attributes: Value) -> bool {
 
 /// Checks that only Secrets and ConfigMaps in the Applications' namespace can be read.
 async fn assert_read_rights(bench: &KubeBench) {
-    // Generators of ApplicationSets read single ones.
+    // ApplicationSet generators read individual objects.
     let verbs = ["list", "watch", "get"];
     for (kind, verb) in ["secrets", "configmaps"].into_iter().flat_map(|kind| verbs.map(|verb| (kind, verb)))
     {
@@ -94,7 +95,7 @@ async fn assert_read_rights(bench: &KubeBench) {
         let attributes = json!({"group": "argoproj.io", "namespace": "argocd", "resource": resource, "subresource": subresource, "verb": verb});
         assert!(is_allowed(bench, attributes).await, "{verb} {resource}/{subresource}");
     }
-    // With the rights of the manifests and the arguments of the pod, no request is refused.
+    // With the rights from the manifests and the arguments of the pod, no request is rejected.
     let mut service =
         bench.start(&["serve", "--app-namespace=argocd", "--secrets-namespace=argocd", "--as", ACCOUNT]);
     service.wait_for_line("managing 0 applications");
@@ -153,7 +154,7 @@ fn assert_overridden(path: &str, default: &Value, given: &Value) {
     }
 }
 
-/// Defines the part of the Prometheus operator's definition that rules use.
+/// Installs the part of the Prometheus operator's definition that the rules use.
 async fn define_rules(bench: &KubeBench) {
     let text = json!({"type": "object", "additionalProperties": {"type": "string"}});
     let rule = json!({"type": "object", "required": ["expr"], "properties": {
@@ -204,7 +205,7 @@ async fn dry_run_objects(bench: &KubeBench, name: &str, manifests: &str) -> Vec<
     objects
 }
 
-/// Checks that the controller's pod, with the claim as a volume, is admitted.
+/// Checks that the controller's pod, with the claim as a volume, is admitted by the API server.
 async fn assert_pod_admitted(bench: &KubeBench, objects: &[Value]) {
     let set = objects.iter().find(|object| object["kind"] == "StatefulSet").unwrap();
     let mut pod = set["spec"]["template"].clone();
@@ -223,7 +224,7 @@ fn template(bench: &KubeBench, helm: &PathBuf, more: &[&str]) -> String {
     String::from_utf8(ran.stdout).unwrap()
 }
 
-/// The API server checks this: each object must pass its dry run.
+/// The API server validates the output: each object must pass its dry run.
 pub async fn the_output_of_the_chart_and_the_base_is_accepted() {
     let (Some(helm), Some(_)) = (tool("helm"), tool("kubectl")) else {
         eprintln!("skipped: the chart needs helm, and the base kubectl");

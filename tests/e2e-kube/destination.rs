@@ -6,7 +6,7 @@ use tidegate_testkit::kube::{ControlPlane, Options, User};
 use crate::kube_bench::{KubeBench, Plane};
 use crate::manifests::{FAST, STUCK};
 
-/// Waits forever without controllers.
+/// This wave waits forever if there are no controllers.
 const WAITING: &str = r#"
 apiVersion: apps/v1
 kind: Deployment
@@ -25,7 +25,7 @@ metadata:
   annotations: {argocd.argoproj.io/sync-wave: "1"}
 "#;
 
-/// Starts an operation that waits, and leaves it.
+/// Starts an operation that waits, then stops its process.
 fn start_and_leave(bench: &KubeBench, args: &[&str]) -> String {
     bench.write("stuck.yaml", STUCK);
     let mut all = vec!["sync", "stuck.yaml", "--app", &bench.namespace];
@@ -68,7 +68,7 @@ pub async fn resume_refuses_another_server() {
     let namespace = bench.namespace.clone();
     let id = start_and_leave(&bench, &["-n", &namespace]);
     let before = bench.writes().await;
-    // The same cluster by another name, which might be another cluster.
+    // The same cluster under another name, which could be a different cluster.
     let url = bench.control.url().replace("127.0.0.1", "localhost");
     let moved = bench
         .changed_kubeconfig("moved.yaml", |config| config["clusters"][0]["cluster"]["server"] = json!(url));
@@ -80,7 +80,7 @@ pub async fn resume_refuses_another_server() {
     let ran = bench.run(&["resume", "--all"]).expect_code(3);
     assert!(ran.err.contains("was not resumed") && ran.err.contains(&url), "{}", ran.err);
     assert_eq!(bench.writes().await, before, "nothing was written there");
-    // With an explicit destination it continues; the context may have another name now.
+    // With an explicit destination, the operation continues, even if the context now has another name.
     fulfill_condition(&bench).await;
     let engine = bench.control.kubeconfig(User::ENGINE);
     bench
@@ -88,7 +88,7 @@ pub async fn resume_refuses_another_server() {
         .expect_code(0);
 }
 
-/// A separate control plane with a known identity.
+/// Returns a control plane of its own, with a known identity.
 async fn own_plane() -> Plane {
     let options = Options { has_nodes: false, has_controllers: false, ..Options::default() };
     let control = Plane::own(options);
@@ -103,7 +103,8 @@ async fn cluster_uid(control: &ControlPlane) -> String {
     namespace.expect("it is created in time")["metadata"]["uid"].as_str().unwrap().to_owned()
 }
 
-/// For example when a local cluster is deleted and created again: the same URL, users and context.
+/// This happens, for example, when a local cluster is deleted and created again with the same URL, users and
+/// context.
 pub async fn resume_refuses_another_cluster_at_the_same_url() {
     let control = own_plane().await;
     let bench = KubeBench::on_plane(control.clone(), "anew").await;
@@ -131,7 +132,7 @@ pub async fn resume_refuses_another_cluster_at_the_same_url() {
     let writes = control.audit_since(mark).await.unwrap().by_user(User::ENGINE).successful_writes();
     assert_eq!(writes.summaries(), Vec::<String>::new(), "nothing was written there");
 
-    // A blocked operation can be terminated, and then started again; the old inventory is not used.
+    // A blocked operation can be terminated, and a new one can then be started. The old inventory isn't used.
     bench.run(&["ops", "terminate", &id]).expect_code(0);
     let writes = control.audit_since(mark).await.unwrap().by_user(User::ENGINE).successful_writes();
     assert_eq!(writes.summaries(), Vec::<String>::new(), "there is nothing to stop");
@@ -148,13 +149,13 @@ fn namespace_of(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// A user with rights in one namespace only.
+/// The user has rights in only one namespace.
 pub async fn without_access_to_the_cluster_identity_the_url_decides() {
     let bench = KubeBench::new("unseen").await;
     let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     let user = bench.control.create_limited_user(&[(Some(&bench.namespace), all)]).await.unwrap();
     let namespace = bench.namespace.clone();
-    // Started by a user who can read the identity, and resumed by one who cannot.
+    // The operation is started by a user who can read the identity, and resumed by a user who can't.
     start_and_leave(&bench, &["-n", &namespace]);
     fulfill_condition(&bench).await;
     bench.run(&["resume", "--context", user.name()]).expect_code(0);
@@ -176,7 +177,7 @@ pub async fn resume_all_continues_simulated_and_real_operations() {
     sync.signal("KILL");
     sync.finish();
     fulfill_condition(&bench).await;
-    // First only the simulated ones, then all.
+    // Resumes only the simulated operations first, then all operations.
     let done = bench.json(&["resume", "--all", "--sim", "-o", "json"]);
     assert_eq!(done.as_array().unwrap().len(), 1, "{done}");
     let done = bench.json(&["resume", "--all", "-o", "json"]);

@@ -1,5 +1,6 @@
-//! Migration of Applications from Argo CD one by one, by the steps of `docs/guides/migrate-from-argo-cd.md`:
-//! on a cluster that has the definitions and objects of Argo CD, with the rights of `deploy/`.
+//! Migration of Applications from Argo CD one by one, following the steps in
+//! `docs/guides/migrate-from-argo-cd.md`. The cluster has Argo CD's definitions and objects, and Tidegate has
+//! the rights from `deploy/`.
 
 use std::path::{Path, PathBuf};
 
@@ -20,12 +21,12 @@ const MANAGED: &str = "tidegate.dev/managed";
 /// Time of Argo CD's last comparison.
 const COMPARED_AT: &str = "2026-01-02T03:04:05Z";
 
-/// Files outside of the repository.
+/// Returns the folder of Argo CD's definitions, which is outside of the repository.
 pub fn definitions() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/crds")
 }
 
-/// Creates an Application of Argo CD, whose objects are in their own namespace.
+/// Creates an Application that Argo CD manages. Its objects are in their own namespace.
 async fn application(bench: &KubeBench, name: &str, labels: Value, sync_policy: Value) {
     let application = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
@@ -67,7 +68,7 @@ fn deployment(bench: &KubeBench) -> Value {
     object
 }
 
-/// Applies an object like Argo CD: with its mark, and with the last-applied annotation.
+/// Applies an object as Argo CD does: with its mark, and with the last-applied annotation.
 async fn create_tracked(bench: &KubeBench, api: &str, plural: &str, mut object: Value) {
     let (kind, name) = (object["kind"].as_str().unwrap(), object["metadata"]["name"].as_str().unwrap());
     let group = object["apiVersion"].as_str().unwrap().split_once('/').map_or("", |(group, _)| group);
@@ -80,7 +81,7 @@ async fn create_tracked(bench: &KubeBench, api: &str, plural: &str, mut object: 
     bench.observer().post(&path, &object).await.unwrap();
 }
 
-/// Grants write access to the namespace of an application: the commands of the page, under "Before".
+/// Grants write access to the namespace of an application, with the commands of the guide's section "Before".
 async fn grant(bench: &KubeBench, namespace: &str) {
     for (name, role) in [("tidegate", "edit"), ("tidegate-claims", "tidegate-claims")] {
         let args = [
@@ -107,8 +108,8 @@ async fn grant(bench: &KubeBench, namespace: &str) {
     }
 }
 
-/// Returns a cluster with Argo CD's definitions and three of its Applications: one that Tidegate manages, one
-/// that migrates, and one that must stay untouched although it is automated.
+/// Returns a cluster with Argo CD's definitions and three of its Applications: one that Tidegate already
+/// manages, one that is migrated, and one that must stay unchanged although it is automated.
 async fn cluster_of_argo_cd() -> KubeBench {
     let bench = KubeBench::on_plane(Plane::own(Options::default()), "argo").await;
     let folder = definitions().canonicalize().unwrap();
@@ -132,7 +133,7 @@ async fn cluster_of_argo_cd() -> KubeBench {
     bench
 }
 
-/// Installs Tidegate into the cluster, and runs what its pod would run.
+/// Installs Tidegate in the cluster, and runs the command that its pod would run.
 async fn install(bench: &KubeBench) -> Running {
     let install = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy/install.yaml");
     let install = install.to_str().unwrap();
@@ -197,7 +198,8 @@ async fn identities(bench: &KubeBench) -> Vec<Value> {
     found
 }
 
-/// "One goes over": compared immediately with Argo CD's result, and only its status is written.
+/// Checks the step "One goes over". The Application is compared immediately with Argo CD's result, and only
+/// its status is written.
 async fn check_migration(bench: &KubeBench) {
     let since = bench.control.audit_mark();
     kubectl::annotate_or_label(bench, "annotate", MIG, &format!("{SKIPS}=true")).await;
@@ -218,8 +220,8 @@ async fn check_migration(bench: &KubeBench) {
     assert!(written.0.iter().all(only_status), "{:#?}", written.summaries());
 }
 
-/// The first sync: each manifest is applied once, after a takeover of Argo CD's fields, and no object is
-/// re-created.
+/// Checks the first sync. Each manifest is applied once, after a takeover of Argo CD's fields, and no object
+/// is re-created.
 async fn check_first_sync(bench: &KubeBench) {
     let (since, before) = (bench.control.audit_mark(), identities(bench).await);
     bench.run(&["app", "sync", "mig"]).expect_code(0);
@@ -239,7 +241,8 @@ async fn check_first_sync(bench: &KubeBench) {
     }
 }
 
-/// "Going back": unmanaged again; neither it nor its objects are written.
+/// Checks the step "Going back". The Application is no longer managed, and neither the Application nor its
+/// objects are written.
 async fn check_migration_back(bench: &KubeBench) {
     kubectl::annotate_or_label(bench, "label", MIG, &format!("{MANAGED}-")).await;
     let is_forgotten = (0..3000).any(|_| bench.run(&["app", "get", "mig"]).code() == 2);
@@ -287,7 +290,7 @@ pub async fn applications_migrate_one_at_a_time() {
     let service = install(&bench).await;
     let since = bench.control.audit_mark();
     let first = wait_until(&bench, "first", is_done).await;
-    // Argo CD's status of the managed one.
+    // Status that Argo CD has written for the managed Application.
     let revision = first["status"]["sync"]["revision"].clone();
     let status = json!({"status": {
         "reconciledAt": COMPARED_AT, "sourceType": "Directory",
@@ -307,7 +310,7 @@ pub async fn applications_migrate_one_at_a_time() {
     check_first_sync(&bench).await;
     check_migration_back(&bench).await;
 
-    // Migrated again, and deleted by its finalizer.
+    // The Application is migrated again, and deleted with its finalizer.
     kubectl::annotate_or_label(&bench, "annotate", MIG, &format!("{SKIPS}=true")).await;
     kubectl::annotate_or_label(&bench, "label", MIG, &format!("{MANAGED}=true")).await;
     wait_until(&bench, "mig", |app| app["status"]["sync"]["status"] == "OutOfSync").await;
@@ -316,7 +319,7 @@ pub async fn applications_migrate_one_at_a_time() {
         let left = bench.observer().get(&format!("{api}/namespaces/shop-mig/{plural}")).await.unwrap();
         assert_eq!(left["items"], json!([]), "{plural}");
     }
-    // During the whole test.
+    // These checks cover the whole test.
     let all = writes(&bench, since).await;
     let of_other = |event: &AuditEvent| {
         event.namespace == "shop-other" || event.kind == "Application" && event.name == "other"
@@ -328,14 +331,14 @@ pub async fn applications_migrate_one_at_a_time() {
     service.finish().expect_code(0);
 }
 
-/// Apply modes of Argo CD.
+/// Argo CD's apply modes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Side {
     Client,
     Server,
 }
 
-/// Returns a Deployment with two environment variables, two containers and two labels, or with one of each;
+/// Returns a Deployment with two environment variables, two containers and two labels, or with one of each,
 /// and a ConfigMap.
 fn manifests(is_whole: bool) -> [(&'static str, &'static str, Value); 2] {
     let (mut labels, mut env) = (json!({"kept": "yes"}), json!([{"name": "KEPT", "value": "1"}]));
@@ -370,7 +373,7 @@ fn commit(bench: &KubeBench, is_whole: bool) {
     bench.run(&["example", "commit", "repo"]).expect_code(0);
 }
 
-/// Applies the objects like Argo CD. Its Application is in the namespace of the objects.
+/// Applies the objects as Argo CD does. The Application is in the namespace of its objects.
 async fn apply_as_argo_cd(bench: &KubeBench, side: Side) {
     let namespace = &bench.namespace;
     for (api, plural, mut object) in manifests(true) {
@@ -449,8 +452,9 @@ fn assert_gone(bench: &KubeBench, [web, settings]: &[Value; 2], story: &str) {
 const ARGO_CD: &str = "argocd-controller";
 const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 
-/// This applies regardless of Argo CD's apply mode, and to a removal before or after the first sync. The comparison
-/// must detect it, the plan must name the takeover, and other managers' fields must stay.
+/// Fields are removed regardless of Argo CD's apply mode, and regardless of whether Git drops them before or
+/// after the first sync. The comparison must detect the removal, the plan must mention the takeover, and
+/// other managers' fields must stay.
 pub async fn fields_removed_from_git_are_removed_from_the_cluster() {
     for side in [Side::Client, Side::Server] {
         for is_first in [false, true] {

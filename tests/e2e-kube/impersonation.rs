@@ -1,4 +1,5 @@
-//! Operations that impersonate the service account of their project, by the audit log.
+//! Operations that impersonate the service account of their project. The audit log shows the user of each
+//! write.
 
 use serde_json::{Value, json};
 use tidegate_testkit::kube::User;
@@ -53,8 +54,8 @@ fn serve(bench: &KubeBench, more: &[&str]) -> Running {
     service
 }
 
-/// Returns the users of the writes, or dry runs, of the application's objects, and checks that the service
-/// itself did everything else.
+/// Returns the users of the writes to the application's objects, or of the dry runs if `tries` is set. Checks
+/// that the service itself did everything else.
 async fn writers(bench: &KubeBench, tries: bool) -> Vec<Option<String>> {
     let audit_events = bench.audit().await.by_user(User::ENGINE).0;
     let is_of_app = |kind: &str, name: &str| {
@@ -127,7 +128,7 @@ pub async fn operations_write_as_the_service_account_of_their_project() {
     service.signal("TERM");
     service.finish().expect_code(0);
 
-    // For an account without rights, the error names the account and the missing rights.
+    // For an account without rights, the error contains the account and the missing rights.
     bench.reset_audit();
     commit_version(&bench, "3");
     let service = serve(&bench, &["--impersonate"]);
@@ -142,7 +143,7 @@ pub async fn operations_write_as_the_service_account_of_their_project() {
     let seen: Vec<_> = seen.iter().filter(|event| event.impersonated == as_other).collect();
     assert!(seen.is_empty(), "{seen:#?}");
 
-    // Without any account.
+    // The project no longer specifies an account.
     observer.patch(&project, &to_none).await.unwrap();
     let says = |app: &Value| {
         let conditions = app["status"]["conditions"].to_string();

@@ -1,5 +1,5 @@
-//! `kill -9` at random moments on a real API server: by the audit log, the operation must always end the
-//! same, and each hook must be created once.
+//! `kill -9` at random moments on a real API server. According to the audit log, the operation must always
+//! have the same result, and each hook must be created once.
 //!
 //! `TIDEGATE_KILL_ROUNDS=N` sets the number of rounds, `TIDEGATE_KILL_SEED=N` repeats the moments of an
 //! earlier run.
@@ -16,12 +16,12 @@ use tokio::task::JoinSet;
 use crate::kube_bench::KubeBench;
 use crate::manifests::{FAST, FAST_HOOKS};
 
-/// Enough to notice frequent errors; the long form, and 200 rounds, find the rest.
+/// Enough to notice frequent errors. The long form, and runs of 200 rounds, find the rest.
 const ROUNDS: u64 = 8;
 const ROUNDS_LONG: u64 = 25;
-/// Number of concurrent rounds: they mostly wait.
+/// Number of concurrent rounds, which mostly wait.
 const WORKERS: u64 = 4;
-/// About the duration of an undisturbed sync; a kill may also come too late.
+/// About the duration of an undisturbed sync. A kill may also come too late.
 const LATEST_MILLIS: u64 = 1200;
 /// Maximum number of kills in a round.
 const KILLS_MAX: u32 = 4;
@@ -55,7 +55,7 @@ pub async fn a_sync_survives_kills_at_random_moments() {
     assert!(u64::from(kills) >= rounds / 2, "only {kills} kills hit a running process: kill earlier");
 }
 
-/// Returns a number by the seed, the round and the number of kills.
+/// Returns a random number that depends on the seed, the round and the number of kills.
 fn random_number(seed: u64, round: u64, kills: u32, below: u64) -> u64 {
     // Splitmix64.
     let mut z = seed.wrapping_mul(0x1234_5678_9abc_def1).wrapping_add(round << 8).wrapping_add(kills.into());
@@ -65,14 +65,15 @@ fn random_number(seed: u64, round: u64, kills: u32, below: u64) -> u64 {
     (z ^ (z >> 31)) % below
 }
 
-/// Runs one sync, killed up to some times and then undisturbed. Returns the number of effective kills.
+/// Runs one sync that is killed up to [`KILLS_MAX`] times and then left undisturbed. Returns the number of
+/// effective kills.
 async fn run_round(round: u64, seed: u64, undisturbed: &BTreeSet<String>) -> u32 {
     let bench = KubeBench::new("killed").await;
     bench.write("fast.yaml", FAST);
     let story = format!("seed {seed}, round {round}");
     let kills = tokio::task::block_in_place(|| kill_and_resume(&bench, seed, round, &story));
     check(&bench, &story, undisturbed).await;
-    // All rounds share the API server and its audit log; remaining objects only cost time.
+    // All rounds share the API server and its audit log, and remaining objects only cost time.
     let path = format!("/api/v1/namespaces/{}", bench.namespace);
     bench.observer().delete(&path, &Value::Null).await.unwrap();
     kills
@@ -127,7 +128,8 @@ async fn check(bench: &KubeBench, story: &str, undisturbed: &BTreeSet<String>) {
     assert_eq!(&objects(bench).await, undisturbed, "{story}");
 }
 
-/// Returns the remaining objects of the namespace that are not being deleted and not created by a controller.
+/// Returns the remaining objects of the namespace, except those that are being deleted or were created by a
+/// controller.
 async fn objects(bench: &KubeBench) -> BTreeSet<String> {
     let observer = ControlPlane::shared().client(tidegate_testkit::kube::User::OBSERVER);
     let mut found = BTreeSet::new();

@@ -11,15 +11,16 @@ use tidegate_testkit::kube::{ApiClient, Audit, AuditEvent, ControlPlane, Mark, O
 use crate::bench::{Bench, CommandOutput, Running};
 
 /// Namespaces by control plane and application. A prune searches the whole cluster for the objects of an
-/// application, so two tests with the same one would delete each other's objects.
+/// application, so two tests with the same application would delete each other's objects.
 static APPLICATIONS: Mutex<BTreeMap<(String, String), String>> = Mutex::new(BTreeMap::new());
 
 /// Control plane of a test.
 #[derive(Clone)]
 pub enum Plane {
-    /// The shared one of all tests.
+    /// The control plane that all tests share.
     Shared(&'static ControlPlane),
-    /// A separate one, which ends with its last handle: otherwise it would use a twentieth of a core.
+    /// A separate control plane, which stops when its last handle is dropped, because it uses a twentieth of
+    /// a core.
     Own(Arc<ControlPlane>),
 }
 
@@ -40,7 +41,7 @@ impl Deref for Plane {
     }
 }
 
-/// A namespace, and a bench whose command connects to the control plane as [`User::ENGINE`].
+/// A namespace, and a test environment whose command connects to the control plane as [`User::ENGINE`].
 pub struct KubeBench {
     pub control: Plane,
     pub namespace: String,
@@ -57,18 +58,18 @@ impl Deref for KubeBench {
 }
 
 impl KubeBench {
-    /// Creates a site with a unique namespace.
+    /// Creates a test environment with a unique namespace.
     pub async fn new(prefix: &str) -> Self {
         Self::on_plane(Plane::Shared(ControlPlane::shared()), prefix).await
     }
 
-    /// Does the same on another control plane.
+    /// Creates a test environment as [`Self::new`] does, on another control plane.
     pub async fn on_plane(control: Plane, prefix: &str) -> Self {
         let namespace = control.create_namespace(prefix).await.unwrap();
         Self::with_namespace(control, namespace)
     }
 
-    /// Creates a site with the name of a nonexistent namespace.
+    /// Creates a test environment with the name of a nonexistent namespace.
     pub fn without_namespace(prefix: &str) -> Self {
         let control = Plane::Shared(ControlPlane::shared());
         let namespace = control.unique_name(prefix);
@@ -82,24 +83,24 @@ impl KubeBench {
         Self { control, namespace, bench, mark }
     }
 
-    /// Returns a unique name of an application, other than the namespace's.
+    /// Returns a unique name for an application, different from the namespace's name.
     pub fn app(&self, name: &str) -> String {
         format!("{}-{name}", self.namespace)
     }
 
-    /// Does the same as [`Bench::run`].
+    /// Runs the command as [`Bench::run`] does.
     pub fn run(&self, args: &[&str]) -> CommandOutput {
         self.claim_application(args);
         self.bench.run(args)
     }
 
-    /// Does the same as [`Bench::start`].
+    /// Starts the command as [`Bench::start`] does.
     pub fn start(&self, args: &[&str]) -> Running {
         self.claim_application(args);
         self.bench.start(args)
     }
 
-    /// Fails if another test has an application of this name.
+    /// Fails if another test has an application with this name.
     fn claim_application(&self, args: &[&str]) {
         let name = args.iter().skip_while(|arg| **arg != "--app").nth(1);
         let Some(name) = name.filter(|_| !args.contains(&"--sim")) else { return };
@@ -114,12 +115,12 @@ impl KubeBench {
         );
     }
 
-    /// Returns a caller that reads and interferes like another person.
+    /// Returns a client that reads and interferes as another person would.
     pub fn observer(&self) -> ApiClient {
         self.control.client(User::OBSERVER)
     }
 
-    /// Returns the requests about our namespace since the site was created.
+    /// Returns the requests about our namespace since the test environment was created.
     pub async fn audit(&self) -> Audit {
         self.control.audit_in_namespace(self.mark, &self.namespace).await.unwrap()
     }
@@ -135,13 +136,13 @@ impl KubeBench {
         writes.filter(|event| event.kind == kind && event.name == name && event.code == 201).0.len()
     }
 
-    /// Checks that killed processes created an object exactly once: if a kill came before the response, the
-    /// server may log a failure for a successful write.
+    /// Checks that processes that were killed created an object exactly once. If a kill came before the
+    /// response, the server may have logged a failure for a successful write.
     pub async fn assert_created_once(&self, kind: &str, name: &str, story: &str) {
         self.assert_created_once_by(None, kind, name, story).await;
     }
 
-    /// Does the same for the operations that create it.
+    /// Checks the creations as [`Self::assert_created_once`] does, but only those by this operation.
     pub async fn assert_created_once_by(&self, operation: Option<&str>, kind: &str, name: &str, story: &str) {
         let is_about = |event: &AuditEvent| event.kind == kind && event.name == name;
         let is_by = |event: &AuditEvent| operation.is_none() || event.operation.as_deref() == operation;
@@ -158,12 +159,12 @@ impl KubeBench {
         );
     }
 
-    /// Drops earlier requests.
+    /// Ignores all requests so far.
     pub fn reset_audit(&mut self) {
         self.mark = self.control.audit_mark();
     }
 
-    /// Returns an object of our namespace: `/apis/apps/v1`, `deployments`, `server`.
+    /// Returns an object in our namespace, such as `/apis/apps/v1`, `deployments`, `server`.
     pub async fn object(&self, api: &str, plural: &str, name: &str) -> Option<Value> {
         let path = format!("{api}/namespaces/{}/{plural}/{name}", self.namespace);
         self.observer().find(&path).await.unwrap()

@@ -1,5 +1,5 @@
-//! `kubectl` as used by a person: the real program if installed (in a folder of `TIDEGATE_TOOLS`, or on the
-//! `PATH`), otherwise the same requests.
+//! `kubectl` as a person uses it: the real program if it is installed (in a folder of `TIDEGATE_TOOLS`, or on
+//! the `PATH`), otherwise the same requests.
 
 use std::env;
 use std::path::PathBuf;
@@ -23,11 +23,11 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Runs `kubectl`, which must succeed, and returns its output; `None` if it is not installed.
+/// Runs `kubectl`, which must succeed, and returns its output. Returns `None` if `kubectl` isn't installed.
 pub fn kubectl(bench: &KubeBench, args: &[&str]) -> Option<String> {
     let program = tool("kubectl")?;
     let mut command = Command::new(program);
-    // Its cache belongs to the site.
+    // The cache of `kubectl` belongs to the test environment.
     command.args(args).current_dir(bench.path()).env("HOME", bench.path());
     let ran = command.env("KUBECONFIG", bench.control.kubeconfig(User::OBSERVER)).output().unwrap();
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
@@ -51,7 +51,7 @@ pub async fn apply(bench: &KubeBench, application: &Value) {
     }
 }
 
-/// Runs `kubectl delete application`, which waits until it is gone.
+/// Runs `kubectl delete application`, which waits until the Application no longer exists.
 pub async fn delete(bench: &KubeBench, namespace: &str, name: &str) {
     if kubectl(bench, &["-n", namespace, "delete", "application", name]).is_none() {
         let path = path(namespace, name);
@@ -60,7 +60,8 @@ pub async fn delete(bench: &KubeBench, namespace: &str, name: &str) {
     }
 }
 
-/// Runs `kubectl annotate application` or `kubectl label application`: `NAME=VALUE` sets, `NAME-` removes.
+/// Runs `kubectl annotate application` or `kubectl label application`: `NAME=VALUE` sets a value, and `NAME-`
+/// removes it.
 pub async fn annotate_or_label(bench: &KubeBench, verb: &str, (namespace, name): (&str, &str), what: &str) {
     if kubectl(bench, &["-n", namespace, verb, "application", name, what]).is_none() {
         let (key, value) = match what.split_once('=') {

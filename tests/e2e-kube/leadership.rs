@@ -1,5 +1,5 @@
-//! Two services of one control plane with separate state directories: one of them is the leader, by its
-//! Lease.
+//! Two services with separate state directories for one control plane. The service that holds the Lease is
+//! the leader.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -46,7 +46,7 @@ async fn lease(bench: &KubeBench) -> Value {
     bench.object("/apis/coordination.k8s.io/v1", "leases", "tidegate").await.unwrap()
 }
 
-/// Requests a hard refresh by an annotation; returns when it is done.
+/// Requests a hard refresh with an annotation. Returns when it is done.
 async fn hard_refresh(bench: &KubeBench) {
     let annotation = "argocd.argoproj.io/refresh";
     let request = json!({"metadata": {"annotations": {annotation: "hard"}}});
@@ -83,7 +83,7 @@ pub async fn two_services_run_a_hook_once() {
     hard_refresh(&bench).await;
     let app = wait_until(&bench, |app| is_done(app) && revision(app) != revision(&before)).await;
     assert_eq!(bench.creations("Job", "migrate").await, 2, "once for each commit");
-    // The second service does not repeat the work of the first.
+    // The second service doesn't repeat the work of the first service.
     stop_service(first);
     second.wait_for_line("managing");
     assert_eq!(probe(&address, "/readyz").0, 200);
@@ -114,7 +114,7 @@ pub async fn a_standby_continues_when_the_first_service_is_killed() {
     first.finish();
     let killed = Instant::now();
     second.wait_for_line("managing");
-    // The Lease lasts 15 s; the rest is for a busy machine.
+    // The Lease lasts 15 s. The rest of the time is for a busy machine.
     assert!(killed.elapsed() < Duration::from_secs(40), "{:?}", killed.elapsed());
     complete_job(&bench, "migrate").await;
     let now = wait_until(&bench, is_done).await;
@@ -127,7 +127,8 @@ pub async fn a_standby_continues_when_the_first_service_is_killed() {
     stop_service(second);
 }
 
-/// A service that was suspended for longer than its Lease must end when it is resumed, without any writes.
+/// A service that was suspended for longer than its Lease must exit when it is resumed, without writing
+/// anything.
 pub async fn a_service_that_lost_its_lease_ends() {
     let bench = bench_with_crds().await;
     create(&bench).await;
@@ -152,7 +153,8 @@ pub async fn a_service_that_lost_its_lease_ends() {
 pub async fn a_service_waits_for_an_unavailable_api_server() {
     let bench = KubeBench::on_plane(Plane::own(Options::default()), "down").await;
     install_crds(&bench);
-    // Port 1 has no listener. The address is corrected later, as if the server started.
+    // Port 1 has no listener. The address is corrected later, which has the same effect as a server that
+    // starts late.
     let away = bench.changed_kubeconfig("kubeconfig", |config| {
         config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1".into();
     });
@@ -170,7 +172,7 @@ pub async fn a_service_waits_for_an_unavailable_api_server() {
     let is_ready = || (probe(&address, "/readyz").0 == 200).then_some(());
     std::iter::repeat_with(is_ready).take(1000).find(Option::is_some).unwrap();
     stop_service(service);
-    // A signal ends a waiting service.
+    // A signal stops a waiting service.
     let away = bench.changed_kubeconfig("kubeconfig", |config| {
         config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1".into();
     });

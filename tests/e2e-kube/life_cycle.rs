@@ -1,5 +1,5 @@
-//! An Application from the first `kubectl apply` to the last `kubectl delete`, as its users and the audit log
-//! see it.
+//! An Application from the first `kubectl apply` to the last `kubectl delete`, as seen by its users and the
+//! audit log.
 
 use serde_json::{Value, json};
 use tidegate_testkit::kube::User;
@@ -79,7 +79,7 @@ fn write_store(bench: &KubeBench) {
     );
 }
 
-/// Pushes, and refreshes the repository.
+/// Pushes a commit, and refreshes the repository.
 fn push(bench: &KubeBench) {
     bench.run(&["example", "commit", "repo"]).expect_code(0);
     bench.run(&["app", "refresh", NAME]).expect_code(0);
@@ -132,8 +132,8 @@ fn assert_order(done: &[String], first: &str, then: &str) {
     assert!(place(first) < place(then), "{first} before {then}: {done:?}");
 }
 
-/// No object of the second wave may exist before the first is healthy, and none before the migration has
-/// ended.
+/// Checks that no object of the second wave exists before the first wave is healthy, and that no object
+/// exists before the migration has ended.
 async fn check_creation_order(bench: &KubeBench) -> Value {
     kubectl::apply(bench, &application(bench, &json!({"automated": {"prune": true, "selfHeal": true}})))
         .await;
@@ -154,7 +154,7 @@ async fn check_creation_order(bench: &KubeBench) -> Value {
     app
 }
 
-/// A manual change of the cluster must be reverted, without other writes or hooks.
+/// Checks that a manual change of the cluster is reverted, without other writes or hooks.
 async fn check_self_heal(bench: &mut KubeBench) {
     bench.reset_audit();
     let settings = format!("/api/v1/namespaces/{}/configmaps/settings", bench.namespace);
@@ -168,8 +168,8 @@ async fn check_self_heal(bench: &mut KubeBench) {
     assert_eq!(changes_in_order(bench).await, ["change settings"]);
 }
 
-/// A manual rollback to the first revision must be refused while the application is automated, and must
-/// persist otherwise.
+/// Checks that a manual rollback to the first revision is rejected while the application is automated, and
+/// that it persists otherwise.
 async fn check_rollback(bench: &mut KubeBench, first: &Value) {
     let refused = bench.run(&["app", "rollback", NAME]).expect_code(4);
     assert!(refused.err.contains("auto-sync"), "{}", refused.err);
@@ -182,7 +182,7 @@ async fn check_rollback(bench: &mut KubeBench, first: &Value) {
     bench.run(&["app", "rollback", NAME, &id]).expect_code(0);
     let mut made = changes_in_order(bench).await;
     made.sort();
-    // The migration is a hook, and the rest is unchanged.
+    // The migration is a hook, and the other objects are unchanged.
     assert!(
         made.contains(&"create banner".to_owned()) && made.contains(&"change settings".to_owned()),
         "{made:?}"
@@ -204,7 +204,7 @@ async fn check_rollback(bench: &mut KubeBench, first: &Value) {
     assert_eq!((changes_in_order(bench).await, version(bench).await), (Vec::new(), json!("1")));
 }
 
-/// Objects are deleted in reverse, followed by the application itself.
+/// Checks that objects are deleted in reverse order, followed by the application itself.
 async fn check_deletion(bench: &mut KubeBench) {
     bench.reset_audit();
     kubectl::delete(bench, &bench.namespace, NAME).await;
@@ -221,7 +221,7 @@ async fn check_deletion(bench: &mut KubeBench) {
         let left = bench.observer().get(&list(api, plural)).await.unwrap();
         assert_eq!(left["items"], json!([]), "{plural}");
     }
-    // Objects of controllers are deleted after their owner.
+    // Objects created by controllers are deleted after their owner.
     for (api, plural) in [("/apis/apps/v1", "replicasets"), ("/api/v1", "pods")] {
         let is_empty = |found: Option<&Value>| found.is_some_and(|found| found["items"] == json!([]));
         bench.observer().wait_until(&list(api, plural), is_empty).await;
@@ -243,7 +243,7 @@ pub async fn an_application_works_from_creation_to_deletion() {
     let first = check_creation_order(&bench).await;
     let revision = first["status"]["sync"]["revision"].clone();
 
-    // A push: the migration runs again, and differing objects are updated.
+    // After a push, the migration runs again, and differing objects are updated.
     bench.reset_audit();
     migration(&bench, "100ms");
     config_map(&bench, "settings", "0", "2");
@@ -257,7 +257,7 @@ pub async fn an_application_works_from_creation_to_deletion() {
 
     check_self_heal(&mut bench).await;
 
-    // A commit removes one.
+    // A commit removes an object.
     bench.reset_audit();
     let revision = second["status"]["sync"]["revision"].clone();
     std::fs::remove_file(bench.path().join("repo/life/banner.json")).unwrap();

@@ -1,7 +1,7 @@
-//! The `tidegate` command on a real control plane: its effects by the API server's audit log.
+//! The `tidegate` command on a real control plane. The API server's audit log shows its effects.
 //!
-//! Without the binaries of a control plane the tests are reported as ignored, each by its name;
-//! `scripts/kube-assets` downloads them.
+//! If the binaries of a control plane are missing, each test is reported by name as ignored.
+//! `scripts/kube-assets` downloads the binaries.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

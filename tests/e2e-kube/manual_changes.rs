@@ -1,4 +1,5 @@
-//! User changes by `kubectl` over the service's writes, and the deletion of a project by users.
+//! Changes that users make with `kubectl` to fields that the service writes, and the deletion of a project by
+//! users.
 
 use serde_json::{Value, json};
 
@@ -7,7 +8,7 @@ use crate::applications::{
 };
 use crate::kube_bench::KubeBench;
 
-/// Sends a patch like `kubectl patch`.
+/// Sends a patch as `kubectl patch` does.
 async fn patch(bench: &KubeBench, change: &Value) {
     let path = format!("{}/shop?fieldManager=kubectl-patch", path(bench));
     bench.observer().patch(&path, change).await.unwrap();
@@ -24,7 +25,7 @@ pub async fn manual_status_changes_are_reverted_or_respected() {
     for field in ["history", "operationState", "sync", "health", "resources"] {
         assert_eq!(after["status"][field], before["status"][field], "{field}");
     }
-    // A hook that runs until the test ends it.
+    // Commits a hook that runs until the test ends it.
     commit_waiting_version(&bench, "2");
     patch(&bench, &json!({"metadata": {"annotations": {"argocd.argoproj.io/refresh": "normal"}}})).await;
     let waits = |app: &Value| app["status"]["operationState"]["message"].to_string().contains("migrate");
@@ -38,7 +39,7 @@ pub async fn manual_status_changes_are_reverted_or_respected() {
     assert!(message.contains("terminated"), "{message}");
     let log = bench.run(&["ops", "log", &bench.newest()]).expect_code(0);
     assert!(log.out.contains("kubectl-patch"), "{}", log.out);
-    // The same without a running service.
+    // The same happens without a running service.
     bench.run(&["app", "sync", "shop", "--async"]).expect_code(0);
     wait_until(&bench, |app| app["status"]["operationState"]["phase"] == "Running" && waits(app)).await;
     service.signal("KILL");
@@ -54,7 +55,7 @@ pub async fn manual_status_changes_are_reverted_or_respected() {
     service.finish().expect_code(0);
 }
 
-/// Its id is in the resource before the operation is in the log.
+/// The operation's ID is in the resource before the operation is in the log.
 pub async fn a_just_requested_operation_is_explained() {
     let bench = bench_with_crds().await;
     let service = serve(&bench);
@@ -68,7 +69,7 @@ pub async fn a_just_requested_operation_is_explained() {
     service.finish().expect_code(0);
 }
 
-/// With Argo CD's finalizer, the project must stay as long as an application names it.
+/// With Argo CD's finalizer, the project must stay as long as an application uses it.
 pub async fn a_project_is_deleted_when_no_application_names_it() {
     let bench = bench_with_crds().await;
     let projects = format!("/apis/argoproj.io/v1alpha1/namespaces/{}/appprojects", bench.namespace);

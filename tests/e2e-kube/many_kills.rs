@@ -1,6 +1,6 @@
-//! Thirty Applications of a cluster, and a service that is killed repeatedly at random moments. By the audit
-//! log, each hook must run once in each operation, and at most once in a superseded one. Every application
-//! must match its last commit, and no temporary data may remain.
+//! Thirty Applications of a cluster, and a service that is killed repeatedly at random moments. According to
+//! the audit log, each hook must run once in each operation, and at most once in a superseded operation.
+//! Every application must match its last commit, and no temporary data may remain.
 //!
 //! `TIDEGATE_SERVE_KILLS=N` sets the number of kills, `TIDEGATE_KILL_SEED=N` repeats the moments of an
 //! earlier run.
@@ -14,7 +14,7 @@ use crate::applications::{bench_with_crds, is_done, path};
 use crate::thirty_applications::{Dice, ThirtyApplications, assert_no_temporary_data, hooks_of};
 
 const KILLS: u64 = 4;
-/// On each version of Kubernetes.
+/// Number of kills in the long form, on each version of Kubernetes.
 const KILLS_LONG: u64 = 100;
 
 pub async fn a_service_of_thirty_applications_survives_its_kills() {
@@ -67,7 +67,8 @@ pub async fn a_service_of_thirty_applications_survives_its_kills() {
             "{story}: {hook:?} was created {created} times, {cut_off} writes were cut off"
         );
     }
-    // A request that was killed before its body was complete has no name, and doesn't create an object.
+    // A request that was killed before its body was complete doesn't have a name, and doesn't create an
+    // object.
     let is_half = |(name, created): (&str, usize)| name.is_empty() && created == 0;
     let unknown = made.iter().filter(|(hook, (created, _))| !is_half((&hook.0, *created)));
     let unknown: Vec<_> = unknown.filter(|(hook, _)| !hooks.contains_key(hook)).collect();
@@ -78,8 +79,8 @@ pub async fn a_service_of_thirty_applications_survives_its_kills() {
     let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases");
     let leases = bench.observer().get(&leases).await.unwrap();
     let holders = leases["items"].as_array().unwrap().iter().map(|lease| &lease["spec"]["holderIdentity"]);
-    // A process killed directly after the end of an operation leaves its claim; the next one knows that the
-    // operation has ended.
+    // A process that is killed directly after the end of an operation leaves its claim behind. The next
+    // process knows that the operation has ended.
     let over: BTreeSet<&str> = all().map(|one| one.id.as_str()).collect();
     let left: Vec<&str> = holders.filter_map(|holder| holder.as_str()).collect();
     let held = left.iter().filter(|holder| !holder.is_empty() && !over.contains(*holder));

@@ -62,7 +62,8 @@ pub async fn hook_output_is_shown_while_the_hook_runs() {
     let other = bench.start(&["ops", "output", &id, "-o", "json"]);
     kubelet.write_line(namespace, "as app:the-canary-of-this-test");
     running.wait_for_line("migrate | as app:++++++++");
-    // The connection breaks. Lines written meanwhile arrive after the reconnection, and no line is repeated.
+    // The connection breaks. Lines written in the meantime arrive after the reconnection, and no line is
+    // repeated.
     kubelet.cut_connections(namespace);
     let mut expected = vec!["connecting".to_owned(), "as app:++++++++".to_owned()];
     for number in 0..20 {
@@ -87,7 +88,7 @@ pub async fn hook_output_is_shown_while_the_hook_runs() {
         audit_events.iter().all(|path| path.contains("/migrate-") && path.contains("/main?")),
         "{audit_events:#?}"
     );
-    // The second client received the same, with the source and time of each line.
+    // The second client received the same lines, with the source and time of each line.
     let output: Vec<Value> =
         other.finish().expect_code(0).out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let texts: Vec<&str> = output.iter().map(|one| one["text"].as_str().unwrap()).collect();

@@ -1,4 +1,4 @@
-//! A large public installation: CRDs of more than a megabyte, roles, workloads, network policies.
+//! A large public installation with CRDs of more than a megabyte, roles, workloads and network policies.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use tidegate_testkit::kube::User;
 use crate::bench::CommandOutput;
 use crate::kube_bench::KubeBench;
 
-/// Files outside of the repository.
+/// Returns the folder of the installation, which is outside of the repository.
 pub fn install() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/samples/argo-cd-install.yaml")
 }
@@ -22,7 +22,7 @@ fn run(bench: &KubeBench, command: &str, more: &[&str]) -> CommandOutput {
 
 pub async fn argo_cd_becomes_healthy_and_stays_unchanged() {
     let mut bench = KubeBench::new("argocd").await;
-    // A custom resource whose definition is in the same sync.
+    // Adds a custom resource whose definition is in the same sync.
     bench.write(
         "project.yaml",
         json!({
@@ -39,7 +39,8 @@ pub async fn argo_cd_becomes_healthy_and_stays_unchanged() {
     let mark = bench.control.audit_mark();
     bench.reset_audit();
     run(&bench, "sync", &["--wait", "healthy", "--sync-option", "ApplyOutOfSyncOnly=true"]).expect_code(0);
-    // Covers the whole cluster, because definitions and roles have no namespace. Other tests use their own namespaces.
+    // The audit covers the whole cluster, because definitions and roles don't have a namespace. Other tests
+    // use their own namespaces.
     let writes = bench.control.audit_since(mark).await.unwrap().successful_writes().filter(engine);
     let writes = writes.filter(|event| event.kind != "Lease");
     let ours = writes.filter(|event| {

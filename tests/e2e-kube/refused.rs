@@ -1,4 +1,4 @@
-//! Manifests that the server refuses: error messages and remedies.
+//! Manifests that the server rejects: error messages and remedies.
 
 use serde_json::{Value, json};
 
@@ -33,9 +33,9 @@ async fn env(bench: &KubeBench) -> Value {
     found["spec"]["template"]["spec"]["containers"][0]["env"].clone()
 }
 
-/// Kubernetes stores two variables of one name, but server-side apply refuses them. The error must name the
-/// alternative, and `auto` must use it: the application becomes stable, and fields removed from the manifest
-/// are removed from the cluster.
+/// Kubernetes stores two variables with the same name, but server-side apply rejects them. The error must
+/// mention the alternative, and `auto` must use it: the application becomes stable, and fields removed from
+/// the manifest are removed from the cluster.
 pub async fn repeated_keys_are_applied_on_the_client_side_if_permitted() {
     let mut bench = KubeBench::new("repeated").await;
     let namespace = bench.namespace.clone();
@@ -55,7 +55,7 @@ pub async fn repeated_keys_are_applied_on_the_client_side_if_permitted() {
 
     let ran = with(&bench, "sync", auto).expect_code(0);
     let output = format!("{}{}", ran.out, ran.err);
-    assert!(output.contains("applied on the client side (ServerSideApply=auto)"), "{output}");
+    assert!(output.contains("applied client-side (ServerSideApply=auto)"), "{output}");
     assert_eq!(env(&bench).await, repeated_env());
     with(&bench, "diff", auto).expect_code(0);
     bench.reset_audit();
@@ -63,12 +63,12 @@ pub async fn repeated_keys_are_applied_on_the_client_side_if_permitted() {
     assert_eq!(bench.writes().await.summaries(), Vec::<String>::new(), "a second sync has nothing to do");
     with(&bench, "sync", auto).expect_code(0);
     let changed = bench.object("/apis/apps/v1", "deployments", "dup").await.unwrap();
-    // Version 1.20 records no managers of what it cannot record completely.
+    // Version 1.20 doesn't record managers for objects that it can't record completely.
     let entries = changed["metadata"]["managedFields"].as_array().into_iter().flatten();
     let mut ours = entries.filter(|entry| entry["manager"] == "tidegate");
     assert!(ours.all(|entry| entry["operation"] == "Update"), "fields change their manager: {changed}");
 
-    // Changed, and then without the repetition.
+    // The variable changes, and then the repetition is removed.
     let three = json!([{"name": "REPEATED", "value": "5"}, {"name": "REPEATED", "value": "6"}, {"name": "B", "value": "1"}]);
     bench.write("dup.yaml", deployment("x:2", &three).to_string());
     with(&bench, "diff", auto).expect_code(1);
@@ -141,8 +141,8 @@ pub async fn unknown_fields_are_dropped_without_validation() {
     with("sync", &unchecked).expect_code(0);
 }
 
-/// An Application that was Synced under Argo CD: its condition must name the remedy, and with `auto` none is
-/// needed.
+/// An Application that was Synced under Argo CD. Its condition must contain the remedy. With `auto`, no
+/// remedy is needed.
 pub async fn an_application_with_repeated_keys_migrates() {
     let bench = applications::bench_with_crds().await;
     let namespace = &bench.namespace;
@@ -195,8 +195,8 @@ fn job(image: &str, options: &str) -> String {
     job.to_string()
 }
 
-/// The plan must detect it. The sync must name the field, both values and the remedy instead of the server's
-/// internal types.
+/// The plan must detect the immutable field. The sync must report the field, both values and the remedy
+/// instead of the server's internal types.
 pub async fn an_immutable_field_is_named() {
     let bench = KubeBench::new("fixed").await;
     let namespace = bench.namespace.as_str();
@@ -234,7 +234,7 @@ pub async fn an_immutable_field_is_named() {
     }
 }
 
-/// For a Secret the output must name the field, but no value.
+/// For a Secret, the output must contain the field, but no value.
 pub async fn immutable_secrets_are_reported_without_values() {
     let bench = KubeBench::new("fixed-secret").await;
     let namespace = bench.namespace.as_str();
@@ -253,7 +253,7 @@ pub async fn immutable_secrets_are_reported_without_values() {
         let ran = with(command);
         let output = format!("{}{}", ran.out, ran.err);
         assert!(output.contains("data.password would change from"), "{command}: {output}");
-        // Plain or encoded.
+        // The value must not appear in plain or encoded form.
         assert!(!output.contains("hunter2") && !output.contains("aHVudGVyMi"), "{command}: {output}");
     }
 }

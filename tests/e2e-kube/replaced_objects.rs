@@ -38,7 +38,7 @@ fn commit_manifests(bench: &KubeBench, settings: &Value) {
 }
 
 /// The server records its defaults as written by the creator of the object. They must not be a difference, so
-/// that no self-heal happens; a field removed from the manifest must be one.
+/// that no self-heal happens. A field that was removed from the manifest must be a difference.
 pub async fn replaced_objects_stay_in_sync() {
     let bench = applications::bench_with_crds().await;
     commit_manifests(&bench, &json!({"a": "1", "b": "2"}));
@@ -69,7 +69,7 @@ pub async fn replaced_objects_stay_in_sync() {
     for (kind, name) in [("Job", "once"), ("Deployment", "web"), ("ConfigMap", "words")] {
         assert_eq!(verbs(kind, name), ["create"], "{kind}: {:#?}", writes.summaries());
     }
-    // A key removed from the manifest is detected, and removed.
+    // The comparison detects a key that was removed from the manifest, and the sync removes it.
     commit_manifests(&bench, &json!({"a": "1"}));
     let asks = json!({"metadata": {"annotations": {REFRESH: "normal"}}});
     bench.observer().patch(&path, &asks).await.unwrap();

@@ -9,7 +9,7 @@ use crate::bench::example;
 use crate::kube_bench::KubeBench;
 use crate::manifests::{CONFIG, FAST};
 
-/// Grants the documented role in our namespace to a user of this name.
+/// Grants the documented role in our namespace to the user with this name.
 fn grant(bench: &KubeBench, user: &str) {
     let role = fs::read_to_string(example("rbac/namespace.yaml")).unwrap();
     bench.write("role.yaml", role.replace("name: deployer", &format!("name: {user}")));
@@ -28,7 +28,7 @@ pub async fn the_documented_roles_are_sufficient() {
     bench
         .run(&[&["sync", "fast.yaml", "--app", &namespace, "--wait", "healthy"][..], &context].concat())
         .expect_code(0);
-    // With a prune; no request was refused.
+    // This sync also prunes. No request was rejected.
     let fewer = FAST.replacen(
         "kind: ConfigMap\nmetadata: {name: config}",
         "kind: ConfigMap\nmetadata: {name: other}",
@@ -51,7 +51,7 @@ pub async fn forbidden_requests_are_named() {
     let user = bench.control.create_limited_user(&[(Some(&seen), look)]).await.unwrap();
     grant(&bench, user.name());
     bench.write("config.yaml", CONFIG);
-    // Without read access there is no plan; without write access the plan fails.
+    // Without read access, there is no plan. Without write access, the plan fails.
     for (namespace, verb, phase) in [(&unseen, "get", "Error"), (&seen, "patch", "Failed")] {
         let app = namespace;
         let args =
@@ -65,7 +65,7 @@ pub async fn forbidden_requests_are_named() {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps/config");
         assert!(bench.observer().find(&path).await.unwrap().is_none());
     }
-    // Impersonation requires the right to it.
+    // Impersonation requires the right to impersonate.
     let args = [
         "sync",
         "config.yaml",
@@ -82,7 +82,7 @@ pub async fn forbidden_requests_are_named() {
     assert!(ran.err.contains("impersonate"), "{ran:?}");
 }
 
-/// All missing rights must be named at once, before the first write.
+/// All missing rights must be reported together, before the first write.
 pub async fn missing_rights_are_reported_together() {
     let bench = KubeBench::new("together").await;
     let namespace = bench.namespace.clone();
@@ -107,9 +107,9 @@ pub async fn missing_rights_are_reported_together() {
     assert!(!claims.0.is_empty(), "the operation held its claim: {written:#?}");
     let tried = written.filter(|event| event.kind != "Lease");
     assert_eq!(tried.summaries(), Vec::<String>::new(), "there was no attempt");
-    // A plan without execution needs no such rights.
+    // A plan that isn't executed doesn't need these rights.
     bench.run(&[&["plan", "all.yaml"][..], &place].concat()).expect_code(0);
-    // Without a dry run some rights may be granted during the operation, so it starts.
+    // Without a dry run, the operation starts, because some rights may be granted while it is running.
     let ran = bench.run(&[&["sync", "all.yaml", "--no-dry-run"][..], &place].concat()).expect_code(1);
-    assert!(format!("{}{}", ran.out, ran.err).contains("rights are missing"), "{ran:?}");
+    assert!(format!("{}{}", ran.out, ran.err).contains("missing permissions"), "{ran:?}");
 }

@@ -1,5 +1,5 @@
-//! Two state directories with one application, without a claim to separate them: neither may touch the
-//! running objects of the other.
+//! Two state directories with one application, without a claim to separate them. Neither may change the
+//! other's running objects.
 
 use crate::kube_bench::KubeBench;
 use crate::manifests::SLOW;
@@ -20,7 +20,7 @@ pub async fn a_running_hook_of_another_operation_is_left_alone() {
     assert!(explained.out.contains(&format!("operation {id} is running it")), "{}", explained.out);
     let hook = bench.writes().await.filter(|event| event.kind == "Job" && event.name == "slow").summaries();
     assert_eq!(hook.len(), 1, "it was only created: {hook:#?}");
-    // Its own operation may end it.
+    // The hook's own operation may stop it.
     bench.run(&["ops", "terminate", &id]).expect_code(0);
     first.finish().expect_code(1);
     second.finish().expect_code(0);

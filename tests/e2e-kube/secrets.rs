@@ -1,4 +1,4 @@
-//! A canary in a Secret of a real API server: no command may print it, with all traces enabled, and no
+//! A canary in a Secret on a real API server. No command may print it, even with all traces enabled, and no
 //! remaining file may contain it.
 
 use std::fs;
@@ -8,13 +8,13 @@ use crate::bench::CommandOutput;
 use crate::kube_bench::KubeBench;
 
 const CANARY: &str = "Canary 7d41 value!";
-/// Its base64 form.
+/// Base64 form of the canary.
 const CANARY_BASE64: &str = "Q2FuYXJ5IDdkNDEgdmFsdWUh";
-/// `another value`.
+/// Base64 form of `another value`.
 const ANOTHER: &str = "YW5vdGhlciB2YWx1ZQ==";
 
-/// Returns manifests, one of which has the base64 form in `data`. The server quotes the label that it refuses, and
-/// invalid base64.
+/// Returns manifests, one of which contains the base64 form in `data`. The server quotes the label that it
+/// rejects, and invalid base64.
 fn manifests(refused: &str) -> String {
     format!(
         r#"
@@ -40,7 +40,7 @@ data: {{a: b}}
     )
 }
 
-/// Each is refused with another message.
+/// Each of these manifests is rejected with a different message.
 const REFUSED_MANIFESTS: [(&str, &str); 5] = [
     ("nothing", ""),
     (
@@ -62,7 +62,7 @@ const REFUSED_MANIFESTS: [(&str, &str); 5] = [
 ];
 
 fn has_canary(bytes: &[u8]) -> Option<String> {
-    // Debug output leaves it unescaped; a dump of bytes would print numbers.
+    // Debug output doesn't escape the canary. A dump of bytes would print numbers.
     let numbers = format!("{:?}", CANARY.as_bytes());
     let hex: String = CANARY.bytes().map(|byte| format!("{byte:02x}")).collect();
     let parts = ["Canary 7d41", &CANARY_BASE64[..12], numbers.trim_matches(['[', ']']), hex.as_str()];
@@ -100,7 +100,7 @@ pub async fn the_canary_appears_nowhere() {
         let to = ["shop.yaml", "--app", &app, "-n", &namespace];
         let code = i32::from(number > 0);
         assert_clean(&format!("plan with {what}"), &bench.run(&[&["plan"][..], &to].concat()));
-        // A plain value in another kind of object is displayed in differences only.
+        // A plain value in another kind of object is shown only in differences.
         let openly = !refused.is_empty() && !refused.contains("kind: Secret");
         let diff = |more: &[&str]| {
             let mut ran = bench.run(&[&["diff"][..], &to, more].concat());
@@ -112,7 +112,7 @@ pub async fn the_canary_appears_nowhere() {
         diff(&[]);
         let ran = bench.run(&[&["sync"][..], &to, &["--no-dry-run"]].concat());
         assert_clean(&format!("sync with {what}"), &ran);
-        // The file is refused by the parser, or the object by the server.
+        // The parser rejects the file, or the server rejects the object.
         assert!(ran.code() == code || (code == 1 && ran.code() == 2), "{what}: {}", ran.out);
         assert!(ran.code() == 2 || ran.err.contains("TRACE"), "{what}: the traces are on");
         let json = bench
@@ -123,7 +123,7 @@ pub async fn the_canary_appears_nowhere() {
             assert_clean(&command.join(" "), &bench.run(command));
         }
     }
-    // Another manager owns the field now, and then the value changes: both are reported.
+    // Another manager now owns the field, and then the value changes. Both changes are reported.
     let path = format!("/api/v1/namespaces/{namespace}/secrets/credentials");
     let theirs = serde_json::json!({"data": {"password": ANOTHER}});
     bench.observer().patch(&path, &theirs).await.unwrap();

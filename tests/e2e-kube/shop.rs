@@ -1,11 +1,11 @@
-//! The example of the README on a real cluster.
+//! The README's example on a real cluster.
 
 use std::fs;
 
 use crate::bench::example;
 use crate::kube_bench::KubeBench;
 
-/// The shop in a namespace of the test.
+/// Returns a test environment with the shop in its own namespace.
 fn shop_bench(prefix: &str) -> KubeBench {
     let bench = KubeBench::without_namespace(prefix);
     for entry in fs::read_dir(example("shop")).unwrap() {
@@ -24,7 +24,7 @@ fn shop_bench(prefix: &str) -> KubeBench {
 
 const HOOKS: [&str; 3] = ["backup", "migrate", "smoke-test"];
 
-/// These writes occur in this order, regardless of other writes along the way.
+/// These writes occur in this order, possibly with other writes between them.
 const ORDER: [&str; 9] = [
     "Namespace",
     "Job backup",
@@ -60,7 +60,7 @@ pub async fn the_shop_is_deployed_in_order() {
         assert_eq!(bench.creations("Job", hook).await, 1, "{hook} in {writes:#?}");
     }
     assert!(!writes.iter().any(|line| line.contains("notify-failure")), "{writes:#?}");
-    // A second sync: hooks run again, and the rest is unchanged.
+    // In a second sync, the hooks run again, and the other objects are unchanged.
     bench.reset_audit();
     let args = ["sync", "shop", "--app", &app, "--sync-option", "ApplyOutOfSyncOnly=true"];
     bench.run(&args).expect_code(0);

@@ -1,4 +1,4 @@
-//! Number of status writes to the resource of an Application, by the API server.
+//! Number of status writes to the resource of an Application, according to the API server.
 
 use serde_json::{Value, json};
 use tidegate_model::Timestamp;
@@ -7,7 +7,7 @@ use tidegate_testkit::kube::{AuditEvent, User};
 use crate::applications::{bench_with_crds, is_done, path, serve, wait_for_application};
 use crate::kube_bench::KubeBench;
 
-/// This many waves pass within a few seconds, with two status changes each.
+/// Number of waves. They pass within a few seconds, with two status changes each.
 const WAVES: usize = 16;
 
 fn commit_waves(bench: &KubeBench) {
@@ -33,7 +33,7 @@ fn parse_timestamp(text: &str) -> Timestamp {
     text.parse().unwrap_or_else(|error| panic!("{text}: {error}"))
 }
 
-/// Returns the writes of the service to the resource, in order.
+/// Returns the service's writes to the resource, in order.
 async fn writes(bench: &KubeBench) -> Vec<AuditEvent> {
     let is_it =
         |event: &AuditEvent| event.resource == "applications" && event.name == "waves" && event.is_write();
@@ -75,8 +75,8 @@ pub async fn a_status_is_written_at_most_once_a_second() {
             parse_timestamp(&after.received_at).since(parse_timestamp(&before.responded_at)).as_millis()
         })
         .collect();
-    // The start of an operation, which must be recorded first, and the last write of a service that ends are
-    // not delayed.
+    // Two writes aren't delayed: the start of an operation, which must be recorded first, and the last write
+    // of a service that is stopping.
     let early = gaps.iter().filter(|gap| **gap < 990).count();
     assert!(early <= 2, "{gaps:?}: {all:#?}");
     assert!(all.len() > 1, "events arrive while it runs: {all:#?}");

@@ -1,5 +1,5 @@
-//! `tidegate app --kube`: reads and writes of the cluster's Applications without a request to a service. Only
-//! a service that watches the resources acts on them.
+//! `tidegate app --kube`, which reads and writes the cluster's Applications without a request to a service.
+//! Only a service that watches the resources acts on them.
 
 use serde_json::{Value, json};
 use tidegate_testkit::kube::Options;
@@ -11,7 +11,7 @@ use crate::applications::{
 use crate::bench::{CommandOutput, Running};
 use crate::kube_bench::{KubeBench, Plane};
 
-/// Returns `app …` with arguments for the resources of our namespace.
+/// Returns the arguments of `app …` for the resources in our namespace.
 fn direct<'a>(bench: &'a KubeBench, text: &[&'a str]) -> Vec<&'a str> {
     let here: &[&str] = &["--kube", "--app-namespace", &bench.namespace];
     [&["app"], text, here].concat()
@@ -33,7 +33,7 @@ async fn patch(bench: &KubeBench, change: &Value) {
     bench.observer().patch(&format!("{}/shop", path(bench)), change).await.unwrap();
 }
 
-/// Ends the service.
+/// Stops the service.
 fn stop_service(service: Running) {
     service.signal("TERM");
     service.finish().expect_code(0);
@@ -54,8 +54,8 @@ fn as_printed(mut app: Value) -> Value {
     app
 }
 
-/// Returns the lines that a service and the resource have in common: only the service knows sync windows, and
-/// it may have observed once more.
+/// Returns the lines that the output from a service and the output from the resource have in common. Only the
+/// service knows sync windows, and it may have made another observation.
 fn common_lines(text: &str) -> Vec<&str> {
     let differs = |line: &str| ["Sync Window:", "Compared:"].iter().any(|label| line.starts_with(label));
     text.lines().filter(|line| !differs(line)).collect()
@@ -73,7 +73,7 @@ pub async fn resources_are_shown_like_by_a_service() {
         assert_eq!(common_lines(&read.out), common_lines(&from_service.out), "{text:?}");
         assert!(read.out.contains(&namespace) || text.contains(&"history"), "{}", read.out);
     }
-    // JSON output is the resource of the cluster, regardless of a service.
+    // The JSON output is the resource in the cluster, regardless of the service.
     let wanted = as_printed(shop(&bench).await);
     let read = |text: &[&str]| -> Value {
         let ran = app(&bench, &[text, &["-o", "json"]].concat()).expect_code(0);
@@ -82,13 +82,14 @@ pub async fn resources_are_shown_like_by_a_service() {
     assert_eq!(read(&["get", "shop"]), wanted);
     assert_eq!(read(&["list"]), json!({"apiVersion": "v1", "kind": "List", "items": [wanted]}));
     assert_eq!(read(&["history", "shop"]), wanted["status"]["history"]);
-    // For an operation it prints the content of the resource, and where to find more.
+    // For an operation, the command prints the content of the resource, and where to find more.
     let explained = app(&bench, &["explain", "shop"]).expect_code(0);
     assert!(explained.out.contains("Succeeded: "), "{}", explained.out);
     assert!(explained.err.contains("`tidegate app explain shop --server URL`"), "{}", explained.err);
     let id = &wanted["status"]["operationState"]["operation"]["info"][0]["value"];
     assert_eq!(read(&["explain", "shop"])["operation"]["id"], *id);
-    // All namespaces, the service's default namespace, and a namespace that is named with the application.
+    // Selects all namespaces, the service's default namespace, and the namespace in the application's full
+    // name.
     let full = format!("{namespace}/shop");
     let ran = bench.run(&["app", "list", "--kube", "--app-namespace", "*"]).expect_code(0);
     assert!(ran.out.contains(&full), "{ran:?}");
@@ -104,7 +105,7 @@ pub async fn resources_are_shown_like_by_a_service() {
         let ran = bench.run(&[&["app"], text, &["--kube"]].concat()).expect_code(2);
         assert!(ran.err.contains(&output), "{text:?}: {}", ran.err);
     }
-    // Commands about data outside of the resources neither read nor write anything.
+    // Commands that need data outside of the resources neither read nor write anything.
     let before = user_fields(&shop(&bench).await);
     for text in [
         &["diff", "shop"][..],
@@ -133,7 +134,7 @@ pub async fn requests_written_to_a_resource_are_executed_and_awaited() {
     let service = serve_manually_synced(&bench).await;
     let settings =
         async || bench.object("/api/v1", "configmaps", "settings").await.unwrap()["data"]["version"].clone();
-    // A comparison: the command waits for its result.
+    // The command requests a comparison and waits for its result.
     commit_version(&bench, "2");
     let compared = |app: &Value| app["status"]["sync"]["revision"].clone();
     let before = compared(&shop(&bench).await);
@@ -141,7 +142,7 @@ pub async fn requests_written_to_a_resource_are_executed_and_awaited() {
     let now = shop(&bench).await;
     assert_eq!(now["metadata"]["annotations"].get("argocd.argoproj.io/refresh"), None);
     assert!(compared(&now) != before && now["status"]["sync"]["status"] == "OutOfSync", "{}", now["status"]);
-    // A sync.
+    // The command syncs the application.
     let ran = app(&bench, &["sync", "shop", "--prune", "--reason", "for version 2"]).expect_code(0);
     assert!(ran.out.contains("Succeeded by tester"), "{}", ran.out);
     let now = shop(&bench).await;
@@ -155,17 +156,18 @@ pub async fn requests_written_to_a_resource_are_executed_and_awaited() {
     );
     assert_eq!(settings().await, "2");
     assert_eq!(bench.creations("Job", "migrate").await, 2, "once for each operation");
-    // One object, as a dry run.
+    // The sync covers only one object, as a dry run.
     let one = format!(":ConfigMap:{}/settings", bench.namespace);
     app(&bench, &["sync", "shop", "--resource", &one, "--dry-run"]).expect_code(0);
     let request = shop(&bench).await["status"]["operationState"]["operation"]["sync"].clone();
     assert_eq!((&request["dryRun"], &request["resources"][0]["name"]), (&json!(true), &json!("settings")));
     assert_eq!(bench.creations("Job", "migrate").await, 2);
-    // Rollback to the previous revision, without hooks.
+    // The application is rolled back to the previous revision, without hooks.
     app(&bench, &["rollback", "shop", "99"]).expect_code(4);
     app(&bench, &["rollback", "shop"]).expect_code(0);
     assert_eq!((settings().await, bench.creations("Job", "migrate").await), (json!("1"), 2));
-    // A failed sync has the same exit code as with a service, whose result is in the resource a moment later.
+    // A failed sync has the same exit code as with a service. Its result appears in the resource a moment
+    // later.
     let wrong = json!({
         "apiVersion": "v1", "kind": "Service", "metadata": {"name": "wrong"}, "spec": {"ports": [{"port": 70000}]},
     });
@@ -177,12 +179,12 @@ pub async fn requests_written_to_a_resource_are_executed_and_awaited() {
     wait_until(&bench, has_failed).await;
     app(&bench, &["sync", "shop"]).expect_code(1);
     assert!(has_failed(&shop(&bench).await));
-    // A request that would be reverted immediately is refused, without writing anything.
+    // A request that would be reverted immediately is rejected, without writing anything.
     patch(&bench, &json!({"spec": {"syncPolicy": {"automated": {"enabled": true}}}})).await;
     let ran = app(&bench, &["rollback", "shop", "0"]).expect_code(4);
     assert!(ran.err.contains("auto-sync is enabled"), "{}", ran.err);
     app(&bench, &["sync", "shop", "--revision", "elsewhere"]).expect_code(4);
-    // Deletes it with its objects.
+    // The command deletes the application with its objects.
     let ran = app(&bench, &["delete", "shop"]).expect_code(2);
     let object = format!("may be deleted: ConfigMap {}/settings", bench.namespace);
     assert!(ran.out.contains(&object) && ran.err.contains("use --yes"), "{ran:?}");
@@ -196,7 +198,8 @@ pub async fn requests_written_to_a_resource_are_executed_and_awaited() {
     stop_service(service);
 }
 
-/// Returns the user-provided part of an Application: its service may continue to write its findings.
+/// Returns the part of an Application that users provide, because the service may continue to write its
+/// findings.
 fn user_fields(app: &Value) -> [Value; 5] {
     let metadata = |name: &str| app["metadata"][name].clone();
     [
@@ -208,7 +211,7 @@ fn user_fields(app: &Value) -> [Value; 5] {
     ]
 }
 
-/// Returns the engine's id of an operation.
+/// Returns the ID that the engine gave an operation.
 fn id(operation: &Value) -> Value {
     let info = operation["info"].as_array().cloned().unwrap_or_default();
     let named = info.into_iter().find(|one| one["name"] == "tidegate.dev/operation-id");
@@ -218,7 +221,7 @@ fn id(operation: &Value) -> Value {
 pub async fn a_running_operation_is_terminated_and_never_overwritten() {
     let bench = bench_with_crds().await;
     let service = serve_manually_synced(&bench).await;
-    // A hook that runs until the test ends it.
+    // The hook runs until the test ends it.
     let hook = bench.path().join("repo/shop/migrate.yaml");
     let slow = std::fs::read_to_string(&hook).unwrap().replace("\"3s\"", "\"2h\"");
     bench.write("repo/shop/migrate.yaml", slow);
@@ -244,7 +247,7 @@ pub async fn a_running_operation_is_terminated_and_never_overwritten() {
     let follows = |app: &Value| app["operation"].to_string().contains("tidegate.dev/next");
     let now = wait_until(&bench, |app| follows(app) && id(&app["operation"]) == first).await;
     assert_eq!(id(&now["status"]["operationState"]["operation"]), first);
-    // The wait covers both.
+    // The command waits for both operations.
     let waiting = start(&bench, &["wait", "shop", "--operation"]);
     app(&bench, &["terminate", "shop", "--reason", "it hangs"]).expect_code(2);
     assert_eq!(id(&shop(&bench).await["operation"]), first);
@@ -258,20 +261,20 @@ pub async fn a_running_operation_is_terminated_and_never_overwritten() {
     let log = bench.run(&["ops", "log", &bench.newest()]).expect_code(0);
     assert!(log.out.contains("tidegate-app"), "{}", log.out);
     stop_service(service);
-    // Two concurrent requests without a running service: one is accepted, the other refused.
+    // Two concurrent requests without a running service: one is accepted, and the other is rejected.
     let both =
         [start(&bench, &["sync", "shop", "--async"]), start(&bench, &["sync", "shop", "--async", "--prune"])];
     let codes = both.map(|one| one.finish().code());
     assert!(codes == [0, 4] || codes == [4, 0], "{codes:?}");
     let request = shop(&bench).await["operation"].clone();
     assert_eq!(request["sync"]["prune"] == true, codes == [4, 0], "{request}");
-    // Another operation can't follow an operation that hasn't started either.
+    // No other operation can follow an operation that hasn't started.
     for policy in ["queue", "supersede"] {
         let ran = app(&bench, &["sync", "shop", "--policy", policy, "--async"]).expect_code(4);
         assert!(ran.err.contains("no service has started it yet"), "{}", ran.err);
     }
     assert_eq!(shop(&bench).await["operation"], request);
-    // It is terminated before a service starts it, and the next service obeys that.
+    // The operation is terminated before a service starts it, and the next service doesn't start it.
     app(&bench, &["terminate", "shop"]).expect_code(0);
     assert_eq!(shop(&bench).await["status"]["operationState"]["phase"], "Terminating");
     let service = serve(&bench);
@@ -279,7 +282,7 @@ pub async fn a_running_operation_is_terminated_and_never_overwritten() {
     let state = &ended["status"]["operationState"];
     assert!(state["phase"] == "Failed" && state["message"].to_string().contains("tidegate-app"), "{state}");
     stop_service(service);
-    // Without a service that handles the request, the command warns and waits.
+    // If no service handles the request, the command shows a warning and waits.
     commit_version(&bench, "2");
     let mut syncing = start(&bench, &["sync", "shop"]);
     syncing.wait_for_line("no service has picked up the request");
@@ -321,7 +324,7 @@ pub async fn missing_rights_and_definitions_are_named() {
     let ran = bench.run(&all).expect_code(1);
     assert!(ran.err.contains("--app-namespace to select namespaces"), "{}", ran.err);
     assert_eq!(user_fields(&shop(&bench).await), before);
-    // A user with read access can wait as well, without a watch.
+    // A user with only read access can wait too, without a watch.
     app(&bench, &["list", "--context", reader.name()]).expect_code(0);
     stop_service(service);
     patch(&bench, &json!({"status": {"health": {"status": "Progressing"}}})).await;

@@ -1,4 +1,4 @@
-//! Cost and scope of a sync, by the audit log.
+//! Cost and scope of a sync, according to the audit log.
 
 use std::collections::BTreeSet;
 
@@ -36,7 +36,7 @@ pub async fn a_plan_and_a_dry_run_write_nothing() {
     );
     assert!(audit_events.0.iter().all(|event| event.dry_run), "{audit_events:#?}");
     assert!(bench.object("/api/v1", "configmaps", "config").await.is_none());
-    // The dry run finds manifests that would be refused.
+    // The dry run detects manifests that would be rejected.
     bench.write("bad.yaml", CONFIG.replace("data: {a: b}", "data: {\"a b\": c}"));
     let ran = bench
         .run(&["sync", "bad.yaml", "--app", &bench.app("bad"), "-n", &bench.namespace, "--dry-run"])
@@ -44,7 +44,7 @@ pub async fn a_plan_and_a_dry_run_write_nothing() {
     assert!(ran.out.contains("ConfigMap"), "{ran:?}");
 }
 
-/// Argo CD's issue 12840: the Pod that uses the claim is in a later wave.
+/// The situation of Argo CD's issue 12840: the Pod that uses the claim is in a later wave.
 pub async fn a_claim_waiting_for_its_first_consumer_does_not_block_its_wave() {
     let bench = KubeBench::new("first-consumer").await;
     let (namespace, class) = (&bench.namespace, bench.app("lazy"));
@@ -81,8 +81,8 @@ pub async fn without_a_dry_run_each_object_costs_one_request() {
     assert!(audit_events.0.len() <= 100, "at most one more read for each: {}", audit_events.0.len());
 }
 
-/// Fields that kubectl applied on the client side and the manifest lacks are removed by our first apply:
-/// `diff` must report this before, and the object is out of sync.
+/// Our first apply removes fields that kubectl applied on the client side and that the manifest lacks. `diff`
+/// must report this beforehand, and the object is out of sync.
 pub async fn fields_removed_by_the_takeover_from_kubectl_are_reported() {
     let bench = KubeBench::new("taken-over").await;
     let namespace = &bench.namespace;
@@ -104,8 +104,8 @@ pub async fn fields_removed_by_the_takeover_from_kubectl_are_reported() {
     of("diff", &[]).expect_code(0);
 }
 
-/// A user of kubectl also owns the defaults of the server. They are not removed, and `diff` must not report
-/// them; refusals of the server must be reported.
+/// A user of kubectl also owns the server's defaults. They aren't removed, so `diff` must not report them.
+/// Rejections by the server must be reported.
 pub async fn objects_applied_by_kubectl_show_only_real_differences() {
     let bench = KubeBench::new("kubectl").await;
     let namespace = &bench.namespace;
@@ -149,7 +149,7 @@ pub async fn a_second_sync_makes_no_unnecessary_writes() {
     assert_eq!(bench.writes().await.summaries(), Vec::<String>::new());
     bench.run(&sync).expect_code(0);
     assert!(bench.writes().await.0.len() <= 20, "at most one write for each object");
-    // One of them differs now.
+    // One of the objects now differs.
     bench.reset_audit();
     bench.write("many.yaml", config_maps(20, "b").replacen("{a: b}", "{a: changed}", 1));
     bench.run(&[&sync[..], &ONLY_CHANGED].concat()).expect_code(0);
@@ -176,15 +176,16 @@ pub async fn objects_removed_from_the_manifests_are_pruned() {
     assert!(bench.object("/api/v1", "configmaps", "strange").await.is_some());
 }
 
-/// A diff must search like a sync: the objects in the log's inventory, and the whole cluster only if there is no
-/// inventory.
+/// A diff must search for objects as a sync does: the objects in the log's inventory, and the whole cluster
+/// only if there is no inventory.
 pub async fn prunable_objects_are_searched_where_they_were_created() {
     let bench = KubeBench::new("where").await;
     let robot = format!("robot-of-{}", bench.namespace);
     let to =
         ["--app", &bench.namespace, "-n", &bench.namespace, "--as", &robot, "--as-group", "system:masters"];
     bench.write("many.yaml", config_maps(3, "b"));
-    // Only a sync with pruning searches for all objects of the application. Afterwards it knows all of them.
+    // Only a sync with pruning searches for all objects of the application. Afterwards, all of them are in
+    // the inventory.
     bench.run(&[&["sync", "many.yaml", "--prune"][..], &to].concat()).expect_code(0);
     bench.write("many.yaml", config_maps(2, "b"));
     let diff = async |more: &[&str]| {
@@ -250,7 +251,7 @@ pub async fn a_namesake_application_of_another_team_loses_nothing() {
     b.write("tb.yaml", config("conf-b"));
     a.run(&["sync", "ta.yaml", "--app", &app, "-n", &a.namespace]).expect_code(0);
     let of_b = ["tb.yaml", "--app", &app, "-n", &b.namespace, "--prune"];
-    // Bypasses the guard against equal names: they are intended here.
+    // Bypasses the guard against equal names, because the names are intended here.
     let found = format!("ConfigMap {}/conf-a", a.namespace);
     let plan = b.bench.run(&[&["plan"][..], &of_b].concat()).expect_code(0);
     assert!(plan.out.contains("found elsewhere") && plan.out.contains(&found), "{plan:?}");
@@ -269,7 +270,7 @@ pub async fn a_namesake_application_of_another_team_loses_nothing() {
 pub async fn a_first_sync_lists_only_its_own_kinds() {
     let bench = KubeBench::new("cheap").await;
     bench.write("config.yaml", CONFIG);
-    // A separate user, because other tests use the same control plane.
+    // Uses a separate user, because other tests use the same control plane.
     let all = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
     let user = bench.control.create_limited_user(&[(None, all)]).await.unwrap();
     let mark = bench.control.audit_mark();

@@ -8,11 +8,11 @@ use tidegate_testkit::effort;
 use crate::bench::Running;
 use crate::kube_bench::KubeBench;
 
-/// The quick form has just enough to detect a program that keeps everything in memory.
+/// Number of objects in the quick form: just enough to detect a program that keeps everything in memory.
 const OBJECTS: usize = 1500;
 const OBJECTS_LONG: usize = 5000;
-/// Memory limit of a release build: the target of 100 with room for the allocator's arenas. A debug build
-/// needs more.
+/// Memory limit of a release build: the target of 100 MiB, plus room for the allocator's arenas. A debug
+/// build needs more.
 const PEAK_MIB: u64 = if cfg!(debug_assertions) { 150 } else { 120 };
 /// Time limit on a busy machine, shared with the API server.
 const TIMEOUT: Duration = Duration::from_secs(1800);
@@ -36,14 +36,14 @@ pub async fn thousands_of_objects_fit_into_little_memory() {
     }
 }
 
-/// Waits for the end; returns the peak memory in MiB, and the duration.
+/// Waits until the command has finished. Returns the peak memory in MiB, and the duration.
 fn wait_and_measure(mut running: Running) -> (u64, f64) {
     let (started, mut peak) = (Instant::now(), 0);
     let status = loop {
         if let Some(status) = running.wait_for_exit(Duration::from_millis(10)) {
             break status;
         }
-        // The system records the peak itself; only its last moments can be missed.
+        // The system records the peak itself, so only the last moments can be missed.
         let status = fs::read_to_string(format!("/proc/{}/status", running.pid)).unwrap_or_default();
         let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         let kib: u64 = line.and_then(|line| line.trim().trim_end_matches(" kB").parse().ok()).unwrap_or(0);

@@ -1,8 +1,8 @@
-//! `tidegate serve` with a repository over SSH: the real `ssh`, and a real sshd on loopback with its own
-//! keys. Its requests are read from its log and from the program that it runs.
+//! `tidegate serve` with a repository over SSH, using the real `ssh` and a real sshd on loopback with its own
+//! keys. The tests read the requests from sshd's log and from the program that sshd runs.
 //!
-//! Without an OpenSSH server the tests are reported as ignored, each by its name; `TIDEGATE_REQUIRE_SSHD=1`
-//! makes them fail.
+//! If there is no OpenSSH server, each test is reported by name as ignored; with `TIDEGATE_REQUIRE_SSHD=1`,
+//! it fails.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

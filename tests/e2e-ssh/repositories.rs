@@ -24,7 +24,7 @@ impl Stage {
         Self::with_url(config, Sshd::url)
     }
 
-    /// Uses an address other than the server's.
+    /// Returns a configuration in which the Application uses an address other than the server's.
     fn with_url(config: &str, url: impl Fn(&Sshd, &Path) -> String) -> Self {
         let bench = Bench::new();
         let key = KeyPair::new(bench.path(), "deploy");
@@ -130,7 +130,7 @@ impl Stage {
         map.map(|one| one["data"]["value"].clone())
     }
 
-    /// Ends the service; checks that no key is in any output or remaining file.
+    /// Stops the service. Checks that no key appears in the output or in a remaining file.
     fn stop(&self, service: Running, keys: &[&KeyPair]) {
         let mut outputs: Vec<CommandOutput> = [
             &["app", "get", "one", "-o", "yaml"][..],
@@ -162,7 +162,7 @@ impl Stage {
     }
 }
 
-/// Most servers accept the newer protocol; the sshd of a default Debian installation does not receive the
+/// Most servers accept the newer protocol. The sshd of a default Debian installation doesn't receive the
 /// request for it.
 pub fn a_push_is_synced_with_any_git_protocol() {
     for (config, protocol) in [("AcceptEnv GIT_PROTOCOL", "version=2"), ("", "no")] {
@@ -189,7 +189,7 @@ pub fn a_push_is_synced_with_any_git_protocol() {
     }
 }
 
-/// The host has no resolvable address, and its key is known under its own name.
+/// The host doesn't have a resolvable address, and its key is known under the host's own name.
 pub fn a_host_behind_a_proxy_is_reached_and_its_key_is_checked() {
     for (scheme, port, named) in
         [("http", "", "git.example.invalid"), ("socks5", ":2222", "[git.example.invalid]:2222")]
@@ -237,7 +237,7 @@ pub fn a_wrong_or_unknown_host_key_is_refused_and_nothing_is_applied() {
     let service = stage.serve();
     let app = stage.wait_until_refused("its host key differs from the one in argocd-ssh-known-hosts-cm");
     assert_eq!(app["status"]["sync"]["status"], "Unknown");
-    // Other hosts are known, but not this one.
+    // Other hosts are known, but not this host.
     stage.write_repository_secret(&stage.key, &format!("example.com {}\n", other.public));
     stage.refresh();
     stage.wait_until_refused("its host key is unknown; verify the host");
@@ -256,7 +256,7 @@ pub fn a_key_that_the_server_refuses_is_named_by_its_secret() {
     let other = KeyPair::new(stage.bench.path(), "other");
     stage.write_repository_secret(&other, &stage.server.known_hosts_entry(&stage.server.host.public));
     let service = stage.serve();
-    stage.wait_until_refused("the server does not accept sshPrivateKey of Secret given");
+    stage.wait_until_refused("the server does not accept the sshPrivateKey of Secret given");
     assert_eq!(
         (stage.deployed_value(), stage.server.take_requests()),
         (None, Vec::new()),

@@ -9,13 +9,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 
-/// It executes itself again for each connection, and needs its absolute path.
+/// sshd executes itself again for each connection, and needs its absolute path for this.
 const PROGRAM: &str = "/usr/sbin/sshd";
 /// `sshd` requires this folder when it runs as root.
 const PRIVATE: &str = "/run/sshd";
-/// Newer versions temporarily block refused clients; older ones do not have this option.
+/// Newer versions temporarily block rejected clients. Older versions don't have this option.
 const NO_PENALTIES: &str = "PerSourcePenalties no";
-/// Maximum number of attempts: another process may take a free port.
+/// Maximum number of attempts, because another process may take a free port.
 const PORTS_TRIED: usize = 20;
 
 /// Returns the missing requirement of these tests, if any.
@@ -42,7 +42,7 @@ pub fn run(command: &mut Command) -> String {
 /// A key pair.
 pub struct KeyPair {
     file: PathBuf,
-    /// Private key as in a Secret.
+    /// Private key, in the form that a Secret contains.
     pub private: String,
     /// Type and key, without a comment.
     pub public: String,
@@ -65,16 +65,16 @@ impl KeyPair {
         &self.file
     }
 
-    /// Returns the lines of the private key that are specific to it.
+    /// Returns the lines of the private key that occur only in this key.
     pub fn secrets(&self) -> Vec<&str> {
         let lines: Vec<&str> = self.private.lines().filter(|line| !line.starts_with("-----")).collect();
-        // The first one only encodes the type.
+        // The first line only encodes the type.
         assert!(lines.len() > 2, "invalid private key");
         lines[1..].to_vec()
     }
 }
 
-/// A server, which ends when dropped.
+/// A server, which stops when dropped.
 pub struct Sshd {
     child: Child,
     port: u16,
@@ -107,7 +107,7 @@ impl Sshd {
         }
         let user = run(Command::new("id").arg("-un"));
         let path = |name: &str| folder.join(name).display().to_string();
-        // Temporary folders have a world-writable parent, which strict modes refuse.
+        // Temporary folders have a world-writable parent, which sshd rejects in strict mode.
         let config = |port: u16, more: &str| {
             let text = format!(
                 "ListenAddress 127.0.0.1\nPort {port}\nHostKey {}\nPidFile none\nAuthorizedKeysFile {}\n\
@@ -137,12 +137,12 @@ impl Sshd {
         format!("ssh://{}@127.0.0.1:{}{}", self.user, self.port, path.display())
     }
 
-    /// Returns its address: `host:port`.
+    /// Returns the server's address: `host:port`.
     pub fn address(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// Returns the known-hosts entry of its host with a key.
+    /// Returns the known-hosts entry for the server's host with a key.
     pub fn known_hosts_entry(&self, key: &str) -> String {
         format!("[127.0.0.1]:{} {key}\n", self.port)
     }
@@ -154,7 +154,7 @@ impl Sshd {
         text.lines().map(str::to_owned).collect()
     }
 
-    /// Ends the server and returns its log.
+    /// Stops the server and returns its log.
     pub fn end(mut self) -> String {
         self.stop();
         self.log.lock().unwrap().clone()
@@ -177,8 +177,8 @@ impl Drop for Sshd {
 
 type StartedServer = (Child, Arc<Mutex<String>>, JoinHandle<()>);
 
-/// Starts the server; returns `None` if it cannot listen, as when its port is taken. Other errors end the
-/// test.
+/// Starts the server. Returns `None` if the server can't listen, for example because its port is in use. Any
+/// other error makes the test fail.
 fn try_start(config: &Path) -> Option<StartedServer> {
     let mut command = Command::new(PROGRAM);
     command.args(["-D", "-e", "-f"]).arg(config);

@@ -1,4 +1,4 @@
-//! Accessibility of the page: by keyboard, on a phone, in both color schemes, and with screen readers.
+//! Accessibility of the page with the keyboard, on a phone, in both color schemes, and with screen readers.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use crate::browser::{Browser, key};
 use crate::plan_details::store_plan;
 use crate::service::{ExampleOptions, OPERATOR, Service};
 
-/// Returns each view of a service whose Applications are synced.
+/// Returns the URL of each view of a service whose Applications are synced.
 fn views(service: &Service) -> Vec<String> {
     let backend = service.newest_operation("backend");
     let runs = service
@@ -71,7 +71,7 @@ pub fn every_control_is_reachable_by_keyboard() {
     browser.wait_until("document.activeElement.classList.contains('skip')");
     browser.press_key(key::ENTER);
     browser.wait_until("document.activeElement.id === 'main'");
-    // To a row, from row to row, and to the last and the first.
+    // The focus moves to a row, from row to row, and to the last and the first row.
     browser.wait_until("(document.querySelector('.rows a').focus(), document.activeElement.closest('.row').dataset.index === '0')");
     browser.press_key(key::DOWN);
     browser.wait_until("document.activeElement.closest('.row').dataset.index === '1'");
@@ -86,7 +86,7 @@ pub fn every_control_is_reachable_by_keyboard() {
     );
     browser.wait_until("document.getElementById('said').textContent.includes('backend')");
     browser.wait_until("document.title.startsWith('backend')");
-    // Every tab stop is visible, and none is a trap: around the view and out of it.
+    // Every tab stop is visible, and the focus can always leave it, around the view and out of it.
     browser.wait_until("document.querySelector('[data-do=\"Sync…\"]')");
     let mut stops: Vec<String> = Vec::new();
     for _ in 0..60 {
@@ -122,10 +122,10 @@ pub fn nothing_is_wider_than_a_phone() {
     browser.set_size(360, 740);
     for view in &views {
         open_view(&browser, view);
-        // A browser that emulates a phone makes its window as wide as its content.
+        // A browser that emulates a phone makes its window as wide as the content of the page.
         let width = browser.run("return document.documentElement.scrollWidth");
         assert_eq!(width, json!(360), "{view}");
-        // Targets are large enough: at least 24 pixels.
+        // Click targets are at least 24 pixels in size.
         let small = browser.run(
             "return [...document.querySelectorAll('button, select, input')].filter((one) => one.offsetParent && one.type !== 'checkbox')
                .filter((one) => one.getBoundingClientRect().height < 24).map((one) => one.outerHTML)",
@@ -166,7 +166,7 @@ pub fn both_color_schemes_are_readable() {
     service.stop();
 }
 
-/// Script that returns the texts with too little contrast to their background.
+/// Script that returns the texts that don't have enough contrast to their background.
 const CONTRAST: &str = "
   const numbers = (text) => text.match(/[\\d.]+/g).map(Number);
   const light = ([r, g, b]) => {
@@ -190,7 +190,7 @@ const CONTRAST: &str = "
   }
   return [...new Set(wrong)].slice(0, 20);";
 
-/// Returns the file of axe-core if it is installed.
+/// Returns the path of axe-core if it is installed.
 pub fn find_axe() -> Option<String> {
     let folder = std::env::var_os("TIDEGATE_WEB_TOOLS").map(PathBuf::from);
     let cache = || {

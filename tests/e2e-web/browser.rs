@@ -10,16 +10,16 @@ use tempfile::TempDir;
 
 use crate::http::send_request;
 
-/// Longer than any wait; ends a test that hangs.
+/// Longer than any wait, so that it only stops a test that hangs.
 const TIMEOUT_MILLISECONDS: u64 = 300_000;
-/// Key of elements in the protocol.
+/// JSON key of elements in the WebDriver protocol.
 const ELEMENT: &str = "element-6066-11e4-a52e-4f735466cecf";
 /// Maximum number of clicks on a moving element.
 const MAX_CLICKS: usize = 10;
 /// Errors of the driver for an element that has moved.
 const MOVED_ERRORS: [&str; 2] = ["stale element reference", "element click intercepted"];
 
-/// Keys as the protocol encodes them.
+/// Keys in the encoding of the protocol.
 pub mod key {
     pub const TAB: char = '\u{e004}';
     pub const ENTER: char = '\u{e007}';
@@ -39,7 +39,7 @@ fn find_programs() -> (Option<PathBuf>, Option<PathBuf>) {
     (find_program(&["chromium", "chromium-browser", "google-chrome"]), find_program(&["chromedriver"]))
 }
 
-/// Returns the missing requirement of a browser, if any.
+/// Returns the missing requirement for a browser, if any.
 pub fn missing_requirement() -> Option<String> {
     let (browser, driver) = find_programs();
     let missing: Vec<&str> = [("chromium", browser), ("chromedriver", driver)]
@@ -52,7 +52,7 @@ pub fn missing_requirement() -> Option<String> {
     })
 }
 
-/// Starts a driver; `None` if it exits before it reports its port.
+/// Starts a driver. Returns `None` if the driver exits before it reports its port.
 fn start_driver(program: &Path, home: &Path) -> Option<(Child, String)> {
     let mut driver = Command::new(program)
         .args(["--port=0", "--log-level=SEVERE"])
@@ -67,19 +67,19 @@ fn start_driver(program: &Path, home: &Path) -> Option<(Child, String)> {
         driver.wait().unwrap();
         return None;
     };
-    // Drains later output, so that the driver does not block.
+    // Drains later output, so that the driver doesn't block.
     std::thread::spawn(move || lines.for_each(drop));
     Some((driver, line.rsplit(' ').next().unwrap().trim_end_matches('.').to_owned()))
 }
 
-/// A browser with an empty profile: no cookies, no cache.
+/// A browser with an empty profile, that is, without cookies and cache.
 pub struct Browser {
     driver: Child,
     address: String,
     session: String,
-    /// Address of all requests.
+    /// Address of the service, to which all requests must go.
     service_address: String,
-    /// Requests so far.
+    /// Addresses that have been requested so far.
     requested: Vec<String>,
     _profile: TempDir,
 }
@@ -91,7 +91,7 @@ impl Browser {
             panic!("{}", missing_requirement().unwrap())
         };
         let profile = TempDir::with_prefix("tidegate-web-").unwrap();
-        // The port that it chooses may be taken; then it exits.
+        // The port that the driver chooses may be in use. The driver then exits.
         let begin = || start_driver(&driver, profile.path());
         let (driver, port) =
             std::iter::repeat_with(begin).take(5).flatten().next().expect("the driver does not start");
@@ -211,7 +211,7 @@ impl Browser {
         self.run("return document.getElementById('main').innerText").as_str().unwrap().to_owned()
     }
 
-    /// Waits for the element of a selector.
+    /// Waits for an element that matches a selector.
     #[track_caller]
     fn wait_for_element(&self, selector: &str) -> String {
         self.wait_until(&format!("document.querySelector({})", json!(selector)));
@@ -219,7 +219,8 @@ impl Browser {
         found[ELEMENT].as_str().unwrap().to_owned()
     }
 
-    /// Clicks an element. If the view changed meanwhile so that the click missed, clicks again, as a person would.
+    /// Clicks an element. If the view has changed and the click missed the element, clicks again, as a person
+    /// would.
     #[track_caller]
     pub fn click(&self, selector: &str) {
         let name = json!(selector);
@@ -232,7 +233,7 @@ impl Browser {
             ));
             let pressed = self.try_command("POST", &format!("/element/{element}/click"), Some(json!({})));
             match pressed {
-                // The click has led to another page without the mark.
+                // The click has led to another page, which doesn't have the mark.
                 Ok(_) if self.run("return window.isMissed !== true") == true => return,
                 Ok(_) => {}
                 Err(told) if MOVED_ERRORS.contains(&told["error"].as_str().unwrap()) => {}
@@ -256,14 +257,14 @@ impl Browser {
         self.post(&format!("/element/{element}/value"), json!({"text": text}));
     }
 
-    /// Selects an option of a list.
+    /// Selects an option in a list.
     #[track_caller]
     pub fn select_option(&self, selector: &str, value: &str) {
         let element = self.wait_for_element(&format!("{selector} option[value={}]", json!(value)));
         self.post(&format!("/element/{element}/click"), json!({}));
     }
 
-    /// Presses a key with the current focus.
+    /// Presses a key in the element that has the focus.
     #[track_caller]
     pub fn press_key(&self, key: char) {
         let actions = json!([{"type": "keyDown", "value": key}, {"type": "keyUp", "value": key}]);
@@ -324,7 +325,7 @@ impl Browser {
         bad.map(|entry| entry["message"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// Returns the requested addresses so far.
+    /// Returns the addresses that have been requested so far.
     #[track_caller]
     pub fn requested(&mut self) -> &[String] {
         let response = self.post("/se/log", json!({"type": "performance"}));
@@ -332,7 +333,7 @@ impl Browser {
             let message: Value = serde_json::from_str(entry["message"].as_str().unwrap()).unwrap();
             let message = &message["message"];
             let params = &message["params"];
-            // A browser starts with its own page.
+            // A browser starts with a built-in page.
             let is_ours =
                 params["documentURL"].as_str().is_some_and(|url| url.starts_with(&self.service_address));
             if message["method"] == "Network.requestWillBeSent" && is_ours {
@@ -342,7 +343,7 @@ impl Browser {
         &self.requested
     }
 
-    /// Checks that the console is empty, and that only the service was requested.
+    /// Checks that the console is empty, and that the page sent requests only to the service.
     #[track_caller]
     pub fn assert_clean(&mut self) {
         let complaints = self.take_console_messages();
@@ -358,7 +359,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // The browser ends with its session, which only the driver can end.
+        // The browser exits when its session ends, and only the driver can end the session.
         if !std::thread::panicking() {
             self.command("DELETE", "", None);
         } else {

@@ -1,4 +1,4 @@
-//! User decisions about single Applications: dialogs describe the effects, and the record contains the person
+//! User decisions about single Applications. Dialogs describe the effects, and the record contains the person
 //! and the reason.
 
 use std::fs;
@@ -25,7 +25,7 @@ pub fn disable_automated_sync(bench: &Bench, name: &str) {
     fs::write(&path, text.replace(automated, "")).unwrap();
 }
 
-/// Replaces a text in the folder.
+/// Replaces a text in a file of the folder.
 pub fn replace(bench: &Bench, name: &str, from: &str, to: &str) {
     let path = bench.path().join("fleet").join(name);
     let text = fs::read_to_string(&path).unwrap();
@@ -71,7 +71,7 @@ pub fn record_requests(browser: &Browser) {
     );
 }
 
-/// Checks that the page has sent this body to a path with this suffix.
+/// Checks that the page has sent this body to a path that ends with `suffix`.
 #[track_caller]
 pub fn assert_sent(browser: &Browser, path: &str, text: &Value) {
     browser.wait_until(&format!(
@@ -79,8 +79,8 @@ pub fn assert_sent(browser: &Browser, path: &str, text: &Value) {
     ));
 }
 
-/// Returns the operation that follows another operation of an Application, once it has ended, in the format of `ops
-/// show`.
+/// Waits for the operation that follows another operation of an Application, and for its end. Returns the
+/// operation in the format of `ops show`.
 #[track_caller]
 fn wait_for_next_operation(service: &Service, application: &str, before: Option<&Value>) -> Value {
     let target = format!("/api/v1/operations?application={application}&limit=1");
@@ -110,7 +110,7 @@ pub fn object<'a>(operation: &'a Value, kind: &str, name: &str) -> &'a Value {
     all.find(|one| one["kind"] == kind && one["name"] == name).unwrap_or_else(|| panic!("{operation:#}"))
 }
 
-/// Returns the final state of each of its waves, in order.
+/// Returns the final state of each wave of the operation, in order.
 pub fn wave_states(operation: &Value) -> Vec<&str> {
     operation["waves"].as_array().unwrap().iter().map(|wave| wave["state"].as_str().unwrap()).collect()
 }
@@ -131,7 +131,7 @@ fn history(service: &Service) -> Vec<Value> {
     resource["status"]["history"].as_array().unwrap().clone()
 }
 
-/// Creates a revision with one additional ConfigMap and one less.
+/// Commits a second revision, in which one ConfigMap is added and one is removed.
 fn commit_second_revision(service: &Service) -> String {
     let first = history(service)[0]["revision"].as_str().unwrap().to_owned();
     fs::remove_file(service.bench.path().join("fleet/repo/frontend/old.yaml")).unwrap();
@@ -157,7 +157,7 @@ pub fn a_manual_sync_is_tried_pruned_and_rolled_back() {
     let first = commit_second_revision(&service);
     let mut browser = service.browser(OPERATOR);
     browser.open("/applications/argocd/frontend");
-    // Objects stay without pruning, and the dialog says so.
+    // Objects stay if the sync doesn't prune, and the dialog says so.
     browser.press_button("Sync…");
     assert_dialog(
         &browser,
@@ -181,7 +181,7 @@ pub fn a_manual_sync_is_tried_pruned_and_rolled_back() {
         (0, 0)
     );
     assert_eq!(history(&service).len(), 1, "a dry run adds no history entry");
-    // The same with writes.
+    // The same sync, with writes.
     browser.press_button("Sync…");
     assert_dialog(&browser, "1 no longer in the manifests and kept.");
     browser.click("#field-prune");
@@ -195,7 +195,7 @@ pub fn a_manual_sync_is_tried_pruned_and_rolled_back() {
         (count_deletions(&service.bench, "ConfigMap", "old"), service.bench.creations("ConfigMap", "extra")),
         (1, 1)
     );
-    // Rollback: removed objects exist again, and newer ones do not.
+    // After the rollback, removed objects exist again, and newer objects don't.
     browser.press_button("rollback 0");
     let short = &first[..7];
     browser.wait_until(&format!("{DIALOG}.querySelector('h2').textContent === 'Roll back to {short}'"));
@@ -227,7 +227,7 @@ pub fn a_manual_sync_is_tried_pruned_and_rolled_back() {
     );
     assert_ne!(revisions[1], first);
     assert_eq!(entries[2]["initiatedBy"]["username"], "ann");
-    // The page displays the same, and has no button for the current revision.
+    // The page shows the same, and doesn't have a button for the current revision.
     let rows = "[...document.getElementById('history').parentElement.querySelectorAll('tbody tr')].map((row) => [...row.children].map((one) => one.textContent))";
     browser.wait_until(&format!(
         "{rows}.length === 3 && {rows}[0][0] === '2' && {rows}[0][2] === '{short}' && {rows}[0][3] === 'ann'"
@@ -265,7 +265,8 @@ pub fn a_prune_that_needs_confirmation_is_named_and_confirmed() {
     browser.open(&format!("/operations/{id}"));
     browser.press_button("Confirm prunes…");
     assert_dialog(&browser, "These objects are deleted:");
-    // The confirmation that the wave is waiting for, and a confirmation in a later wave that is no longer needed.
+    // Asks for the confirmation that the wave is waiting for, and for a confirmation in a later wave, which
+    // is no longer needed afterwards.
     assert_dialog(&browser, "ConfigMap fleet/old");
     assert_dialog(&browser, "ConfigMap fleet/ancient");
     assert_dialog(&browser, " by the same confirmation");
@@ -285,7 +286,7 @@ pub fn a_prune_that_needs_confirmation_is_named_and_confirmed() {
     service.stop();
 }
 
-/// Objects from two folders of one repository, synced manually.
+/// An Application with objects from two folders of one repository, synced manually.
 const TWO_SOURCES: &str = "apiVersion: argoproj.io/v1alpha1
 kind: Application
 metadata: {name: two}
@@ -306,7 +307,7 @@ pub fn each_of_several_sources_has_its_own_revision() {
     let mut browser = service.browser(OPERATOR);
     browser.open("/applications/argocd/two");
     record_requests(&browser);
-    // A stored plan has the same choices.
+    // The dialog for a stored plan offers the same choices.
     browser.press_button("Store a plan…");
     browser.type_text("#field-revision-0", "main");
     assert_dialog(&browser, "Preview: ");
@@ -374,7 +375,7 @@ pub fn an_operation_is_terminated_on_its_own_view() {
         browser.wait_until(CLOSED);
         let response = service.get(&operation);
         assert!(is_running(&response) && response["phase"] == "Running", "{response:#}");
-        // A request for the previous operation does not end this one.
+        // A request that was meant for the previous operation doesn't end this operation.
         if let Some(older) = older {
             let body = json!({"operation": older, "reason": "late"});
             let refused =

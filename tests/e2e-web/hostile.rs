@@ -1,4 +1,4 @@
-//! Untrusted texts are displayed as text, regardless of their content.
+//! Untrusted texts are shown as text, regardless of their content.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::browser::{Browser, key};
 use crate::service::{ExampleOptions, OPERATOR, READER, Service, example_folder};
 
-/// Detects text that becomes markup or an address that becomes code.
+/// Detects texts that become markup, and addresses that become code.
 const MARKUP: &str = "<img src=x onerror=window.hit=1><script>window.hit=1</script>";
 const BREAKS: &str = "</script></title></textarea>\\\"'><svg onload=window.hit=1>";
 
@@ -72,7 +72,7 @@ stringData:
         breaks = json!(BREAKS),
     );
     bench.write("fleet/repo/frontend/words.yaml", configuration);
-    // Not synced, so that it differs.
+    // The Application isn't synced, so that it differs.
     let path = bench.path().join("fleet/frontend.yaml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("    automated:\n      prune: true\n      selfHeal: true\n", "")).unwrap();
@@ -89,7 +89,7 @@ stringData:
     browser.wait_until(&format!("{links} === 'https://example.com/?q=%3Cb%3E'"));
     browser.wait_for_text("Conditions");
     assert_safe(&browser);
-    // A difference contains the text, except for a Secret.
+    // The difference contains the text, unless it is a Secret value.
     browser.open("/applications/argocd/frontend");
     browser.wait_until("document.querySelectorAll('details.differs').length > 1");
     browser.run("document.querySelectorAll('details.differs').forEach((one) => { one.open = true; })");
@@ -102,7 +102,7 @@ stringData:
             .contains("the-canary-of-this-test")
     );
     assert_safe(&browser);
-    // User input is text as well.
+    // User input is shown as text too.
     service
         .post("/api/v1/applications/argocd/frontend/sync", &json!({"reason": format!("{BREAKS} {MARKUP}")}));
     let id = service.newest_operation("frontend");
@@ -111,7 +111,7 @@ stringData:
     browser.wait_until("document.querySelector('.facts')");
     browser.wait_for_text(MARKUP);
     assert_safe(&browser);
-    // In a saved picture, too.
+    // The text is also plain text in a saved picture.
     let picture = browser.read_download("save the timeline");
     assert!(
         picture.contains("&lt;img src=x") && !picture.contains("<img") && !picture.contains("<script"),
@@ -135,7 +135,7 @@ stringData:
         );
         assert_safe(&browser);
     }
-    // No script outside of the page's files can run either.
+    // The browser doesn't run any script except the page's files.
     let refused = browser.run(
         "const script = document.createElement('script');
          try { script.text = 'window.hit = 2'; } catch (error) { return error.name; }
@@ -152,7 +152,8 @@ stringData:
     service.stop();
 }
 
-/// Returns an ApplicationSet with one Application in each step, one in none, and one with an invalid name.
+/// Returns an ApplicationSet with one Application in each step, one outside of all steps, and one with an
+/// invalid name.
 fn hostile_appset() -> String {
     format!(
         "apiVersion: argoproj.io/v1alpha1
@@ -199,7 +200,7 @@ spec:
     )
 }
 
-/// Returns a gate that is closed for a deceptive reason.
+/// Returns a gate that is closed for a misleading reason.
 fn hostile_gate() -> String {
     let message = json!(format!("'{MARKUP}'"));
     format!(
@@ -220,7 +221,7 @@ pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
     let set = "/api/v1/applicationsets/argocd/hostile";
     let mut browser = service.browser(OPERATOR);
     browser.open("/applicationsets/argocd/hostile");
-    // Selectors of the steps, refused Applications, and Applications outside of all steps.
+    // Shows the selectors of the steps, rejected Applications, and Applications outside of all steps.
     let step = |step: usize| format!("document.querySelectorAll('.step')[{step}].textContent");
     browser.wait_until(&format!("{}.includes('Held') && {0}.includes({})", step(0), json!(MARKUP)));
     browser.wait_until(&format!(
@@ -232,7 +233,7 @@ pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
     browser.wait_for_text("Not created or not updated");
     browser.wait_for_text(&format!("invalid Application name {}", json!(MARKUP)));
     assert_safe(&browser);
-    // User input.
+    // This text is entered by a user.
     let reason = format!("{BREAKS} {MARKUP}");
     browser.press_button("Pause…");
     browser.type_text("#field-reason", &reason);
@@ -248,7 +249,7 @@ pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
     assert_safe(&browser);
     browser.type_text("#field-reason", &reason);
     browser.press_button("confirm");
-    // Message and name of a gate.
+    // Shows the message and the name of a gate.
     let awaited = "document.querySelector('ul.awaited').textContent";
     browser.wait_until(&format!(
         "{awaited}.includes({}) && {awaited}.includes({})",
@@ -258,7 +259,7 @@ pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
     assert_safe(&browser);
     // The Application isn't waiting for an approval.
     browser.wait_until("!document.querySelector('[data-do=\"Approve…\"]')");
-    // Previews of a rollout and of the deletion, in the view and in the dialog.
+    // Shows previews of the rollout and of the deletion, in the view and in the dialog.
     let selects = json!(format!("env in (qa, {ADDRESS})"));
     browser.press_button("preview-rollout");
     browser.wait_until(&format!(
@@ -274,7 +275,7 @@ pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
     browser.wait_until(&format!("document.querySelector('dialog ol').textContent.includes({selects})"));
     assert_safe(&browser);
     browser.press_key(key::ESCAPE);
-    // The list displays the error of the ApplicationSet, and its waiting Applications.
+    // The list shows the error of the ApplicationSet, and its waiting Applications.
     browser.open("/");
     browser.wait_until(&format!("document.querySelector('.card').textContent.includes({})", json!(MARKUP)));
     browser.wait_until("document.querySelector('[data-key=\"argocd/two\"] .why').textContent === 'waits for step 2 of hostile: gate'");
@@ -286,7 +287,7 @@ pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
     browser.open("/applicationsets");
     browser.wait_until("document.querySelectorAll('.rows .row[data-key]').length === 1");
     assert_safe(&browser);
-    // It continues without the waiting one, and the record contains all messages.
+    // The rollout continues without the waiting Application, and the record contains all messages.
     browser.open("/applicationsets/argocd/hostile");
     browser.press_button("Skip two");
     browser.type_text("#field-reason", &reason);
@@ -312,7 +313,7 @@ pub fn texts_of_an_appset_and_its_rollout_are_displayed_as_text() {
     service.stop();
 }
 
-/// A hook that writes one deceptive line per second.
+/// A hook that writes one misleading line per second.
 const TALKING_HOOK: &str = "apiVersion: batch/v1
 kind: Job
 metadata:
@@ -328,7 +329,7 @@ spec:
       restartPolicy: Never
 ";
 
-/// The output must be displayed in order while the hook runs, without a reload; and it must stay text.
+/// The output must appear in order while the hook is running, without a reload, and it must stay text.
 pub fn hook_output_is_displayed_as_text_while_the_hook_runs() {
     let bench = example_folder(&ExampleOptions { has_no_appset: true, ..ExampleOptions::default() });
     let mut lines = vec![MARKUP.to_owned(), BREAKS.to_owned(), "it is \u{202e}enod".to_owned()];
@@ -342,12 +343,12 @@ pub fn hook_output_is_displayed_as_text_while_the_hook_runs() {
     browser.open(&format!("/operations/{id}"));
     let said = "[...document.querySelectorAll('[role=log] .said')].map((one) => one.textContent.replace(/^\\S+(\\s[AP]M)? /, ''))";
     browser.wait_until(&format!("{said}.length > 4"));
-    // It is still running.
+    // The operation is still running.
     let running = browser.run("return document.querySelector('h1 ~ .badge').textContent");
     assert!(running.as_str().unwrap().contains("Running"), "{running}");
     let shown = browser.run(&format!("return {said}"));
     let shown: Vec<&str> = shown.as_array().unwrap().iter().map(|one| one.as_str().unwrap()).collect();
-    // Bidirectional control characters are displayed by their code.
+    // Bidirectional control characters are shown as their code.
     assert_eq!(shown[..4], [MARKUP, BREAKS, "it is ⟨U+202E⟩enod", "step 0"]);
     assert_eq!(
         browser.run(
@@ -356,10 +357,11 @@ pub fn hook_output_is_displayed_as_text_while_the_hook_runs() {
         ),
         json!([null, 0, "Output of hook Job fleet/talks"])
     );
-    // Screen readers skip bursts of lines, as on a busy machine; the next single line is announced.
+    // Screen readers skip bursts of lines, as they occur on a busy machine. The next single line is
+    // announced.
     browser.wait_until("document.querySelector('[role=log]').getAttribute('aria-live') === 'polite'");
     browser.save_screenshot("output");
-    // At the end all lines are displayed once, and none was recorded.
+    // In the end, each line is shown once, and no line was recorded.
     browser.wait_until(&format!("{said}.length === 40"));
     browser.wait_until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
     let shown = browser.run(&format!("return {said}"));

@@ -1,4 +1,4 @@
-//! The part of HTTP that a browser driver uses.
+//! Part of HTTP that a browser driver uses.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-/// Time limit of a response: only a hang exceeds it.
+/// Time limit of a response. Only a hang exceeds it.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A response.

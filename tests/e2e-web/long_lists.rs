@@ -1,4 +1,4 @@
-//! A long list.
+//! A list that is too long to be shown at once.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpStream;
@@ -7,7 +7,7 @@ use crate::service::{ExampleOptions, OPERATOR, READER, Service, example_folder};
 
 const APPLICATIONS: usize = 3000;
 
-/// Returns an unsynced Application without manifests, just to be listed.
+/// Returns an Application without manifests that isn't synced and only appears in the list.
 fn unsynced_application(name: &str) -> String {
     format!(
         "apiVersion: argoproj.io/v1alpha1
@@ -33,7 +33,7 @@ pub fn long_lists_are_fetched_while_scrolling() {
     browser.wait_for_text("3,003 Applications");
     let seen = "[...document.querySelectorAll('.rows .row[data-key]')].filter((row) => { const box = row.getBoundingClientRect(); return box.bottom > 0 && box.top < innerHeight; })";
     browser.wait_until(&format!("{seen}.length > 5"));
-    // Only visible rows exist, at any scroll position.
+    // Only visible rows exist in the page, at any scroll position.
     browser.run("scrollTo(0, document.body.scrollHeight)");
     browser.wait_until(&format!(
         "{seen}.some((row) => row.dataset.key === 'argocd/many-{:05}')",
@@ -42,7 +42,7 @@ pub fn long_lists_are_fetched_while_scrolling() {
     browser.run("scrollTo(0, document.body.scrollHeight / 2)");
     browser.wait_until(&format!("{seen}.some((row) => /many-01[45]/.test(row.dataset.key))"));
     assert!(browser.run("return document.querySelectorAll('.rows .row').length").as_u64().unwrap() < 80);
-    // Invisible parts were not requested.
+    // The page hasn't requested invisible parts of the list.
     let lists = browser.requested().iter().filter(|url| url.contains("/api/v1/applications?")).count();
     assert!(lists < 20, "{lists}");
     browser.type_text("#search", "many-02999");
@@ -73,7 +73,7 @@ pub fn without_a_free_event_stream_the_page_says_so_and_polls() {
     browser.wait_until(
         "document.getElementById('notice').textContent.startsWith('Live updates are unavailable')",
     );
-    // Changes appear nevertheless.
+    // Changes appear although the limit of subscribers is reached.
     service.bench.write("fleet/more.yaml", unsynced_application("more"));
     browser.wait_until("document.querySelector('[data-key=\"argocd/more\"]')");
     drop(listeners);

@@ -1,7 +1,7 @@
 //! The page of `tidegate serve` in a real browser: content, actions and restrictions.
 //!
-//! The browser is Chromium with its own driver. Without them the tests are reported as ignored, each by its
-//! name; `TIDEGATE_REQUIRE_BROWSER=1` makes them fail.
+//! The browser is Chromium with its own driver. If either is missing, each test is reported by name as
+//! ignored; with `TIDEGATE_REQUIRE_BROWSER=1`, it fails.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -53,9 +53,10 @@ macro_rules! tests {
 const MAX_BROWSERS: usize = 3;
 const REQUIRED: &str = "TIDEGATE_REQUIRE_BROWSER";
 const AXE_REQUIRED: &str = "TIDEGATE_REQUIRE_AXE";
-/// Test that needs axe-core.
+/// Test that requires axe-core.
 const AXE_TEST: &str = "accessibility::axe_finds_nothing_serious";
-/// Tests that run only in the long form, or by name: additional cases on the views of the short form.
+/// Tests that run only in the long form or if selected by name. They cover additional cases in the views of
+/// the short form.
 const LONG_TESTS: [&str; 24] = [
     "sign_in::an_unknown_address_is_reported_with_a_way_back",
     "sign_in::without_tokens_local_users_are_read_only",

@@ -1,4 +1,4 @@
-//! Retries, done marks and refreshes by users: of a rollout, a wave, an Application and an ApplicationSet.
+//! Retries, done marks and refreshes by users, for a rollout, a wave, an Application and an ApplicationSet.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ const SHOPS: &str = "/api/v1/applicationsets/argocd/shops";
 const NEVER: [&str; 8] =
     ["--listen", "0", "--tokens", "tokens", "--refresh-every", "0s", "--requeue-after", "1000h"];
 
-/// Returns a hook of a shop that succeeds at the second attempt.
+/// Returns a hook of a shop that succeeds in its second attempt.
 fn flaky_check(shop: &str) -> String {
     format!(
         "apiVersion: batch/v1
@@ -43,7 +43,7 @@ fn member(explanation: &Value, name: &str) -> Value {
     all.iter().find(|one| one["application"] == name).unwrap().clone()
 }
 
-/// Waits until these Applications of a step have failed, and no other one is running.
+/// Waits until these Applications of a step have failed, and no other Application of the step is running.
 fn wait_until_failed(service: &Service, step: u64, names: &[&str]) {
     let at = step.to_string();
     service.wait_until(&format!("{SHOPS}/explain"), |explanation| {
@@ -55,7 +55,7 @@ fn wait_until_failed(service: &Service, step: u64, names: &[&str]) {
     });
 }
 
-/// Checks the retry buttons, in order.
+/// Checks which retry buttons there are, and in which order.
 fn assert_retry_buttons(browser: &Browser, expected: &str) {
     browser.wait_until(&format!(
         "[...document.querySelectorAll('[data-do^=\"Retry \"]')].map((one) => one.dataset.do).join() === '{expected}'"
@@ -76,7 +76,7 @@ pub fn a_member_and_a_step_of_a_rollout_are_retried() {
     let before = service.newest_operation("dev-cart");
     let mut browser = service.browser(OPERATOR);
     browser.open("/applicationsets/argocd/shops");
-    // Healthy members have no retry button.
+    // Healthy members don't have a retry button.
     assert_retry_buttons(&browser, "Retry step…,Retry dev-cart,Retry dev-catalog");
     browser.press_button("Retry dev-cart");
     browser.wait_until(&format!("{DIALOG}.querySelector('h2').textContent === 'Retry dev-cart'"));
@@ -86,7 +86,7 @@ pub fn a_member_and_a_step_of_a_rollout_are_retried() {
     service.wait_until(&format!("{SHOPS}/explain"), |explanation| {
         member(explanation, "dev-cart")["status"] == "Healthy"
     });
-    // Only that Application was retried.
+    // Only the selected Application was retried.
     assert_eq!(
         (count_checks(&service, "shops-dev", "cart"), count_checks(&service, "shops-dev", "catalog")),
         (2, 1)
@@ -99,7 +99,7 @@ pub fn a_member_and_a_step_of_a_rollout_are_retried() {
     assert_retry_buttons(&browser, "Retry step…,Retry dev-catalog");
     browser.press_button("Retry dev-catalog");
     confirm(&browser, "");
-    // In the next step, two Applications may run. Both fail, and the other two haven't started.
+    // In the next step, two Applications may run at once. Both fail, and the other two haven't started.
     wait_until_failed(&service, 2, &["qa-cart", "qa-catalog"]);
     browser.press_button("Retry step…");
     assert_dialog(&browser, "Unfinished Applications of step 2 are synced to their targets again.");
@@ -132,7 +132,7 @@ pub fn a_member_and_a_step_of_a_rollout_are_retried() {
     let all = format!(
         "{rows}.join() === 'ann|retries dev-cart|the lock is gone,ann|retries dev-catalog|–,ann|retries qa-cart|the network is back,ann|retries qa-catalog|the network is back'"
     );
-    // It is displayed next to the steps, and in the record.
+    // The retry appears next to the steps and in the record.
     browser.wait_until(&all);
     browser.open(&format!("/applicationsets/argocd/shops/runs/{run}"));
     browser.wait_until(&all);
@@ -193,7 +193,7 @@ pub fn the_rest_of_a_wave_is_marked_as_done() {
             "{one:#}"
         );
     }
-    // A task that was done before is not a decision.
+    // A task that had already finished isn't listed as a decision.
     let done = object(&ended, "ConfigMap", "settings");
     assert!(done["override"].is_null() && done["status"] == "Synced", "{done:#}");
     let events = service.bench.json(&["ops", "log", &id, "-o", "json"]);
@@ -206,7 +206,7 @@ pub fn the_rest_of_a_wave_is_marked_as_done() {
             "ann marks Sync hook Job fleet/warm-up as done: warm enough for today",
         ]
     );
-    // The next wave came afterwards, no write was repeated, and the hook is still running.
+    // The next wave started afterwards, no write was repeated, and the hook is still running.
     assert_eq!(
         (
             service.bench.creations("Service", "frontend"),
@@ -219,7 +219,7 @@ pub fn the_rest_of_a_wave_is_marked_as_done() {
     for named in ["Deployment fleet/frontend", "Job fleet/warm-up"] {
         browser.wait_until(&format!("{rows}.some((row) => row.includes('{named}') && row.includes('✓Marked as done') && row.includes('warm enough for today'))"));
     }
-    // The first application of the three creates the namespace in an earlier wave, according to its plan.
+    // The first of the three applications creates the namespace in an earlier wave of its plan.
     let waves = wave_states(&ended);
     assert!([2, 3].contains(&waves.len()) && waves.iter().all(|state| *state == "Passed"), "{waves:?}");
     let badges = vec!["✓Passed"; waves.len()].join(",");
@@ -231,7 +231,7 @@ pub fn the_rest_of_a_wave_is_marked_as_done() {
     service.stop();
 }
 
-/// An object that stays when it is no longer in the manifests.
+/// An object that stays in the cluster when it is no longer in the manifests.
 const STAYS: &str = "apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -296,14 +296,14 @@ pub fn an_application_is_refreshed_on_request() {
     let bench = example_folder(&WITHOUT_APPSET);
     disable_automated_sync(&bench, "frontend");
     let service = Service::with_options(bench, &NEVER);
-    // A deployment also refreshes the repository, for all its users.
+    // A deployment also refreshes the repository, for all Applications that use it.
     service.wait_until_synced(&OTHER_APPS);
     let compared = |one: &Value| one["status"]["sync"]["revision"].as_str().map(str::to_owned);
     let first = service.wait_until(FRONTEND, |one| compared(one).is_some());
     let first = compared(&first).unwrap();
     let mut browser = service.browser(OPERATOR);
     browser.open("/applications/argocd/frontend");
-    // The view has already refreshed the repository, and doesn't do so again before a change.
+    // The view has already refreshed the repository, and doesn't refresh it again before a change.
     browser.wait_until("document.querySelectorAll('.phase').length === 2 && document.querySelector('#differs + div details')");
     replace(&service.bench, "repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
     commit(&service.bench);
@@ -319,12 +319,12 @@ pub fn an_application_is_refreshed_on_request() {
     let second = service.wait_until(FRONTEND, |one| compared(one).is_some_and(|found| found != first));
     let second = compared(&second).unwrap();
     browser.wait_until(&format!("{revision} === '{}'", &second[..7]));
-    // As announced: refreshed without writes.
+    // As the dialog says, the refresh doesn't write anything.
     let writes = service.bench.writes();
     assert!(!writes.iter().any(|one| one["name"] == "frontend"), "{writes:#?}");
     assert_eq!(service.get("/api/v1/operations?application=frontend")["total"], 0);
-    // This also works without changes, and with a hard refresh. By that time, the others have also observed the new
-    // commit.
+    // A refresh also works without changes, and as a hard refresh. By then, the other Applications have also
+    // observed the new commit.
     for other in OTHER_APPS {
         service.wait_until(&format!("/api/v1/applications/argocd/{other}"), |one| {
             compared(one).as_ref() == Some(&second)
@@ -359,7 +359,7 @@ pub fn an_appset_is_refreshed_on_request() {
     assert_eq!(service.get("/api/v1/applications?name=basket")["total"], 0);
     browser.press_button("confirm");
     service.wait_until("/api/v1/applications?name=basket", |found| found["total"] == 3);
-    // They are rolled out like the others, and the page displays it.
+    // The new Applications are rolled out like the others, and the page shows them.
     browser.wait_until("['dev', 'qa', 'prod'].every((env) => document.querySelector(`[data-key=\"${env}-basket\"] .badge`)?.textContent === '✓Healthy')");
     let made: Vec<Value> = service
         .bench
@@ -369,7 +369,7 @@ pub fn an_appset_is_refreshed_on_request() {
         .map(|one| one["namespace"].clone())
         .collect();
     assert_eq!(made, ["shops-dev", "shops-qa", "shops-prod"]);
-    // The refresh has found a new commit, which another Application of the repository receives too.
+    // The refresh has found a new commit, which also reaches another Application that uses the repository.
     service.wait_until(backend, |one| one["status"]["sync"]["revision"] != before);
     browser.assert_clean();
     service.stop();

@@ -1,5 +1,5 @@
-//! User decisions about single objects of an operation and about rollout steps: the record contains the
-//! person and the reason, and the cluster receives no other requests.
+//! User decisions about single objects of an operation, and about rollout steps. The record contains the
+//! person and the reason, and the cluster doesn't get any other requests.
 
 use serde_json::{Value, json};
 
@@ -10,8 +10,8 @@ use crate::decisions::{
 };
 use crate::service::{ExampleOptions, OPERATOR, Service, example_folder};
 
-/// Concurrent hooks: the first succeeds at the third attempt, the second doesn't end, and the third runs again at the
-/// end.
+/// Concurrent hooks: the first succeeds in its third attempt, the second doesn't end, and the third runs
+/// again at the end.
 const HOOKS: &str = "apiVersion: batch/v1
 kind: Job
 metadata:
@@ -71,7 +71,7 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
         "Retried immediately if failed or waiting for the next attempt: Job fleet/flaky. A hook runs again.",
     );
     confirm(&browser, "the lock is gone");
-    // It fails once more, and is retried in its wave, in which the other hook keeps running.
+    // The hook fails once more, and is retried in its wave, in which the other hook keeps running.
     has_ended(2);
     assert_eq!(service.bench.creations("Job", "flaky"), 2);
     browser.press_button("Retry unfinished tasks of wave PreSync/0");
@@ -82,9 +82,9 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
     );
     confirm(&browser, "third time lucky");
     has_ended(3);
-    // Running objects cannot be retried, and finished ones need no action.
+    // Running objects can't be retried, and finished objects don't need an action.
     browser.wait_until("[...document.querySelectorAll('#results ~ .scroll [data-do*=\" Job \"]')].map((one) => one.dataset.do).join() === 'Skip Job fleet/endless,Mark as done Job fleet/endless,Skip Job fleet/twice of PostSync,Mark as done Job fleet/twice of PostSync'");
-    // A later task can be skipped as well, which is displayed in its place.
+    // A later task can be skipped too. The skip is shown in the task's row.
     browser.press_button("Skip Job fleet/twice of PostSync");
     assert_dialog(&browser, "Application frontend, wave PostSync/0.");
     confirm_with_a_reason(&browser, "once is enough");
@@ -96,7 +96,7 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
         "The operation continues without Job fleet/endless. Existing objects are kept; a running hook is stopped first.",
     );
     confirm_with_a_reason(&browser, "it was done by hand");
-    // A wave with a deadline displays the remaining time.
+    // For a wave with a deadline, the page shows the remaining time.
     let explained = format!("{operation}/explain");
     let before = service.wait_until(&explained, |explanation| explanation["secondsUntilDeadline"].is_u64());
     browser.open(&format!("/operations/{id}"));
@@ -136,13 +136,13 @@ pub fn objects_are_retried_skipped_and_marked_as_done() {
             "ann marks Deployment fleet/frontend as done: warm enough",
         ]
     );
-    // The cluster received: one stop of the hook, and the objects after the one that was never ready.
+    // The cluster received a single stop of the hook, and the objects after the one that never became ready.
     assert_eq!((service.bench.creations("Job", "flaky"), service.bench.creations("Job", "endless")), (3, 1));
     assert_eq!(
         (count_deletions(&service.bench, "Job", "endless"), service.bench.creations("Service", "frontend")),
         (1, 1)
     );
-    // Later viewers see the decisions without additional actions.
+    // Later viewers also see the decisions.
     let rows = "[...document.querySelectorAll('#results ~ .scroll tbody tr')].map((row) => [...row.children].map((one) => one.textContent).join('|'))";
     browser.wait_until(&format!("{rows}.some((row) => row.includes('Job fleet/flaky') && row.includes('✓Succeeded') && row.includes('retried 2 times, last by ann (third time lucky)'))"));
     browser.wait_until(&format!("{rows}.some((row) => row.includes('Job fleet/endless') && row.includes('»Skipped') && row.includes('it was done by hand'))"));
@@ -169,8 +169,8 @@ fn minutes_left(browser: &Browser) -> u64 {
         .sum()
 }
 
-/// A rollout whose step 2 has a deadline; the Deployments of its members, and of those outside of all steps,
-/// are never ready.
+/// A rollout in which step 2 has a deadline. The Deployments of its members, and of members outside of all
+/// steps, never become ready.
 fn rollout() -> Service {
     let bench = example_folder(&ExampleOptions {
         rollout: Some("steps: [{step: 2, deadline: 100m}]"),
@@ -194,7 +194,8 @@ fn rollout() -> Service {
 
 const SHOPS: &str = "/api/v1/applicationsets/argocd/shops";
 
-/// Returns the operation of a rollout for an Application, once its Deployment is awaited.
+/// Returns the operation that a rollout has started for an Application, once the operation is waiting for its
+/// Deployment.
 #[track_caller]
 fn running_operation(service: &Service, step: u64, application: &str) -> String {
     let member = |explanation: &Value| {
@@ -206,7 +207,7 @@ fn running_operation(service: &Service, step: u64, application: &str) -> String 
         explanation["rollout"]["step"] == step && member(explanation).is_some()
     });
     let id = member(&explanation).unwrap();
-    // It has its id before it starts.
+    // The operation has its ID before it starts.
     assert_eq!(service.newest_operation(application), id);
     service.wait_until(&format!("/api/v1/operations/{id}"), |one| {
         let all = one["resources"].as_array().unwrap();
@@ -228,7 +229,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
     });
     let mut browser = service.browser(OPERATOR);
     browser.open("/applicationsets/argocd/shops");
-    // Members outside of all steps are separate, without actions.
+    // Members outside of all steps are shown separately, without actions.
     let outside = "document.querySelector('section.outside')";
     let is_apart = format!(
         "{outside}.querySelector('h3').textContent === 'Outside all steps' && {outside}.textContent.includes('No step selects these Applications: the rollout does not change them.')
@@ -257,7 +258,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
     let ended = get_operation(&service, &dev);
     assert_eq!((&ended["phase"], &ended["message"]), (&json!("Failed"), &json!("Operation terminated")));
     assert_eq!(ended["terminatedBy"], "ann: dev is rebuilt", "{ended:#}");
-    // The deadline of the step, and the remaining time.
+    // The page shows the deadline of the step, and the remaining time.
     browser.wait_until("document.querySelectorAll('.step')[1].textContent.includes('Deadline1 h 40 min')");
     let explained = &explanation["explanation"];
     let seconds = explained["secondsUntilDeadline"].as_u64().unwrap();
@@ -269,7 +270,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
         seconds <= 6000 && left * 60 <= seconds + 60 && left * 60 + 60 >= after,
         "{left} min: {explained:#}, {after}"
     );
-    // A request for another rollout does not affect this one.
+    // A request for another rollout doesn't affect this rollout.
     let run = &explanation["rolloutId"];
     let body = json!({"run": qa, "reason": "late"});
     for what in ["pause", "skip", "terminate"] {
@@ -325,7 +326,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
     assert_eq!(steps, ["Passed", "Unfinished", "NotReached"]);
     let ended = get_operation(&service, &qa);
     assert_eq!((&ended["phase"], &ended["message"]), (&json!("Failed"), &json!("Operation terminated")));
-    // Neither has reached its later wave, and later steps have no writes.
+    // Neither operation has reached its later wave, and there are no writes for later steps.
     let writes = service.bench.writes();
     let is_of = |one: &&Value, ends: &[&str]| {
         one["namespace"].as_str().is_some_and(|name| ends.iter().any(|end| name.ends_with(end)))
@@ -338,7 +339,7 @@ pub fn a_step_is_skipped_and_a_rollout_terminated() {
     );
     browser.wait_until("document.querySelector('.lead').textContent.startsWith('Terminated') && !document.querySelector('[data-do=\"Terminate…\"]')");
     browser.wait_until(&is_apart);
-    // The record displays it to later viewers, too.
+    // Later viewers also see the decision in the record.
     browser.open(&format!("/applicationsets/argocd/shops/runs/{id}"));
     browser.wait_until("[...document.querySelectorAll('.step h3 .badge')].map((one) => one.textContent).join() === '✓Passed,■Unfinished,○NotReached'");
     browser.wait_until("[...document.querySelectorAll('#decisions + .scroll tbody tr')].map((row) => [...row.children].slice(1).map((one) => one.textContent).join('|')).join() === 'ann|skips dev-cart, whose operation is stopped first|dev is rebuilt,ann|terminates it|the wrong image'");

@@ -1,4 +1,4 @@
-//! Stored plans: their changes, their validity, and their exact execution.
+//! Stored plans: their changes, their validity, and their execution exactly as stored.
 
 use std::fs;
 
@@ -15,12 +15,12 @@ const FRONTEND: &str = "/api/v1/applications/argocd/frontend";
 const PLANS: &str = "/api/v1/plans?application=argocd/frontend";
 const KEPT: &str = "document.querySelector('details.stored')";
 
-/// The frontend, synced manually once; with these annotations.
+/// Returns a service whose frontend was synced manually once and has these annotations.
 fn synced_frontend(annotations: &str) -> Service {
     let bench = example_folder(&WITHOUT_APPSET);
     disable_automated_sync(&bench, "frontend");
     let service = Service::in_folder(bench);
-    // They create the namespace: an earlier plan would no longer match.
+    // The other Applications create the namespace, so a plan from before that would no longer match.
     service.wait_until_synced(&["backend", "database"]);
     service.post(&format!("{FRONTEND}/sync"), &json!({}));
     service.wait_until(FRONTEND, |one| one["status"]["history"].as_array().is_some_and(|all| all.len() == 1));
@@ -31,7 +31,7 @@ fn synced_frontend(annotations: &str) -> Service {
     service
 }
 
-/// Commits another image of the frontend, waits until it is observed, and returns its revision.
+/// Commits another image of the frontend, waits until the service has observed it, and returns the revision.
 fn commit_image(service: &Service, from: &str, to: &str) -> String {
     let before = service.get(FRONTEND)["status"]["sync"]["revision"].clone();
     replace(&service.bench, "repo/frontend/frontend.yaml", from, to);
@@ -41,7 +41,7 @@ fn commit_image(service: &Service, from: &str, to: &str) -> String {
     found["status"]["sync"]["revision"].as_str().unwrap().to_owned()
 }
 
-/// Stores a plan by the command line; returns its hash.
+/// Stores a plan with the command line. Returns the plan's hash.
 #[track_caller]
 pub fn store_plan(service: &Service, application: &str) -> String {
     let headers = [format!("authorization: Bearer {OPERATOR}")];
@@ -61,12 +61,12 @@ fn live_object(service: &Service, kind: &str, name: &str) -> Value {
     found.unwrap_or_else(|| panic!("there is no {kind} {name}")).clone()
 }
 
-/// Returns the finished operation that has executed the newest plan.
+/// Returns the operation that executed the newest plan, once it has finished.
 fn executed_operation(service: &Service) -> Value {
     let plan = service.wait_until(PLANS, |found| found["items"][0]["operation"].is_string());
     let id = plan["items"][0]["operation"].clone();
     let newest = "/api/v1/operations?application=frontend&limit=1";
-    // It has its id before it starts.
+    // The operation has its ID before it starts.
     service.wait_until(newest, |found| {
         found["items"][0]["id"] == id && found["items"][0]["finishedAt"].is_string()
     });
@@ -101,7 +101,7 @@ pub fn a_plan_is_stored_displayed_and_executed_unchanged() {
         json!([plan["initiatedBy"], plan["state"], plan["revision"], plan["missingApproval"]]),
         json!(["ann", "stored", second, null])
     );
-    // A newer commit does not affect it.
+    // A newer commit doesn't affect the plan.
     let third = commit_image(&service, "frontend:2.0", "frontend:3.0");
     browser.wait_until(&format!(
         "{KEPT}.querySelector('summary').textContent.startsWith('○plan: stored {} revision {}: ')",
@@ -149,7 +149,7 @@ pub fn a_plan_is_stored_displayed_and_executed_unchanged() {
         ["image"];
     assert_eq!(image, "example.com/fleet/frontend:2.0");
     assert_ne!(second, third);
-    // It is displayed with its operation, and cannot be executed again.
+    // The plan is shown with its operation, and can't be executed again.
     browser.wait_until(&format!("{KEPT}.querySelector('summary').textContent.startsWith('✓plan: executed') && {KEPT}.querySelector('a[href=\"/operations/{id}\"]')"));
     browser.wait_until("!document.querySelector('[data-do^=\"Sync plan \"]')");
     browser.assert_clean();
@@ -160,7 +160,7 @@ pub fn an_outdated_stored_plan_writes_nothing() {
     let service = synced_frontend("");
     commit_image(&service, "frontend:1.0", "frontend:2.0");
     let hash = store_plan(&service, "argocd/frontend");
-    // A reader sees it with its changes, without buttons.
+    // A user with read-only access sees the plan with its changes, but without buttons.
     let reader = service.browser(READER);
     reader.open("/applications/argocd/frontend");
     expand_details(&reader);
@@ -180,7 +180,7 @@ pub fn an_outdated_stored_plan_writes_nothing() {
     assert_dialog(&browser, "is no longer valid: ");
     assert_dialog(
         &browser,
-        "If the plan no longer matches the cluster, the service rejects it and names what has changed.",
+        "If the plan no longer matches the cluster, the service rejects it and lists the changes.",
     );
     let newest = service.newest_operation("frontend");
     browser.type_text("#field-reason", "let us see");
@@ -189,7 +189,7 @@ pub fn an_outdated_stored_plan_writes_nothing() {
     browser.wait_until(&format!(
         "{refused}.includes('is no longer valid: ') && {refused}.includes('Service fleet/frontend')"
     ));
-    // It was not started, and is stored.
+    // The plan was not executed, and is still stored.
     assert_eq!((service.newest_operation("frontend"), service.bench.writes().len()), (newest, before));
     let plan = service.get(&format!("/api/v1/plans/{hash}"));
     assert_eq!(json!([plan["state"], plan["operation"]]), json!(["stored", null]));
@@ -206,7 +206,7 @@ pub fn a_stored_plan_that_needs_approval_is_approved_and_executed() {
     let mut browser = service.browser(OPERATOR);
     browser.open("/applications/argocd/frontend");
     browser.wait_until("document.querySelector('#stored-plans + p.empty')");
-    // Actions of others appear live.
+    // Actions by other users appear without a reload.
     let hash = store_plan(&service, "argocd/frontend");
     let short = &hash[..12];
     expand_details(&browser);

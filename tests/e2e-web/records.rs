@@ -1,4 +1,4 @@
-//! The record of every run: search, and export as a file.
+//! Records of operations: search, and export as a file.
 
 use serde_json::json;
 
@@ -19,7 +19,7 @@ pub fn operations_are_filtered_and_exported_as_a_file() {
             "document.querySelectorAll('tbody tr').length === 1 && document.querySelector('tbody tr').dataset.key === '{id}'"
         ));
     };
-    // Each filter is in the address, and an opened address filters.
+    // Each filter becomes part of the address, and opening such an address applies the filters.
     let change = |browser: &crate::browser::Browser, field: &str, value: &str| {
         browser.run(&format!(
             "const field = document.getElementById('{field}'); field.value = {};
@@ -43,7 +43,7 @@ pub fn operations_are_filtered_and_exported_as_a_file() {
     browser.wait_until("new Date(new URLSearchParams(location.search).get('until')).getTime() === new Date(2001, 1, 3, 4, 5).getTime()");
     browser.run("location.reload()");
     browser.wait_until("document.getElementById('filter-until')?.value === '2001-02-03T04:05'");
-    // The exported operation, which its view links.
+    // Opens the exported operation, whose view links to the export.
     browser.open(&format!("/operations/{id}"));
     browser.wait_until("document.querySelectorAll('a[download]').length === 2");
     browser.assert_clean();
@@ -54,11 +54,11 @@ pub fn operations_are_filtered_and_exported_as_a_file() {
     );
     assert_eq!(fetched[1]["request"]["initiatedBy"], "ann");
     assert_eq!(fetched[2], format!("attachment; filename=\"operation-{id}.html\""));
-    // The file is self-contained: no service, script or connection.
+    // The file is self-contained: it doesn't need a service, a script or a connection.
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("record.html");
     std::fs::write(&path, fetched[0].as_str().unwrap()).unwrap();
-    // Otherwise the page would report the lost service.
+    // Leaves the page first, because it would report the lost service.
     browser.open("/openapi.json");
     service.stop();
     for scheme in ["light", "dark"] {
@@ -122,7 +122,7 @@ pub fn a_compacted_operation_shows_what_remains() {
     assert_eq!((log.status, &problem["code"]), (410, &json!("gone")), "{}", log.body);
     assert!(problem["message"].as_str().unwrap().contains("--history"), "{}", log.body);
     browser.assert_clean();
-    // An unknown id is reported as such, without an empty timeline.
+    // For an unknown ID, the page shows an error instead of an empty timeline.
     let nobody = "01a1fdbf-da23-70f8-b7a6-18e4810d225a";
     browser.open(&format!("/operations/{nobody}"));
     browser.wait_for_text(&format!("There is no operation {nobody}"));

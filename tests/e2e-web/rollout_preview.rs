@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::decisions::{commit, replace};
 use crate::service::{ExampleOptions, READER, Service, example_folder};
 
-/// An ApplicationSet with an Application for each file of a folder.
+/// An ApplicationSet that generates an Application for each file in a folder.
 const APPSET: &str = "apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet
 metadata: {name: small}
@@ -59,8 +59,8 @@ pub fn added_changed_and_removed_members_are_previewed() {
         format!("(document.querySelector('#foreseen ~ div li[data-key={name}]')?.textContent ?? '')")
     };
     browser.wait_until(&format!("/^one: already at [0-9a-f]{{7}}$/.test({})", item("one")));
-    // One changes its folder, one its step, one is removed, and two are added, one of them outside of all
-    // steps.
+    // One Application changes its folder, one its step, one is removed, and two are added, one of them
+    // outside of all steps.
     file(&service.bench, "one", "dev", "shops/catalog");
     file(&service.bench, "three", "prod", "shops/cart");
     file(&service.bench, "four", "prod", "shops/cart");
@@ -97,7 +97,8 @@ pub fn added_changed_and_removed_members_are_previewed() {
     };
     browser.wait_until(&format!("{}.startsWith('four: created; ')", card(1, "four")));
     browser.wait_until(&format!("/^four: created; [0-9a-f]{{7}}, first sync$/.test({})", card(1, "four")));
-    // The refresh of the generators has found the commit. Existing Applications may be updated to it meanwhile.
+    // The refresh of the generators has found the commit. Existing Applications may already have been updated
+    // to it.
     browser.wait_until(&format!("/^one: [0-9a-f]{{7}} (→ [0-9a-f]{{7}}|again); updatedspec.source.path: shops\\/cart → shops\\/catalog$/.test({})", card(0, "one")));
     browser.wait_until(&format!("{}.endsWith('updatedmetadata.labels.env: dev → prod')", card(1, "three")));
     let goes = "deleted, no longer generated; its objects are deleted as well";
@@ -119,7 +120,7 @@ pub fn added_changed_and_removed_members_are_previewed() {
         !writes.iter().any(|one| one["verb"] == "delete" || one["namespace"] == "small-four"),
         "{writes:#?}"
     );
-    // The actual rollout matches.
+    // The actual rollout matches the preview.
     service.post(&format!("{SMALL}/refresh"), &json!({}));
     service.wait_until("/api/v1/applications?name=argocd/two", |found| found["total"] == 0);
     service.wait_until("/api/v1/applications?name=argocd/four", |found| found["total"] == 1);

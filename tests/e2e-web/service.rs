@@ -1,4 +1,4 @@
-//! The example, managed by a service with its page.
+//! The example, managed by a service that serves the web page.
 
 use std::fs;
 use std::path::PathBuf;
@@ -11,14 +11,14 @@ use crate::http::{self, HttpResponse};
 
 pub const OPERATOR: &str = "operators-may-have-things-done";
 pub const READER: &str = "readers-may-look-and-no-more";
-/// A separate token, so that requests of the tests do not count against the browser's rate limit.
+/// A separate token, so that requests by the tests don't count against the browser's rate limit.
 const TESTS: &str = "tests-look-as-often-as-they-like";
 
-/// A folder with the example, and its service.
+/// A folder with the example, and the service that manages it.
 pub struct Service {
     pub bench: Bench,
     pub service: Option<Running>,
-    /// `http://127.0.0.1:PORT`.
+    /// URL of the service: `http://127.0.0.1:PORT`.
     pub url: String,
 }
 
@@ -28,18 +28,18 @@ const GATED: &str = "tidegate.dev/rollout: \"steps: [{step: 3, gates: [approval]
 /// Differences from the example.
 #[derive(Default)]
 pub struct ExampleOptions {
-    /// Rollout annotation of its ApplicationSet; without it, no step waits for an approval.
+    /// Rollout annotation of the ApplicationSet. If it isn't set, no step waits for an approval.
     pub rollout: Option<&'static str>,
-    /// Removes its ApplicationSet.
+    /// True to remove the ApplicationSet.
     pub has_no_appset: bool,
-    /// Makes the last wave of the backend wait for approval.
+    /// True to make the last wave of the backend wait for approval.
     pub is_gated: bool,
 }
 
-/// Creates the example in a folder, committed.
+/// Creates the example in a folder and commits it.
 pub fn example_folder(different: &ExampleOptions) -> Bench {
     let mut bench = Bench::new();
-    // Neither git nor any other program is available.
+    // Makes sure that neither git nor any other program is available.
     bench.set_variable("PATH", "");
     bench.run(&["example", "fleet"]).expect_code(0);
     let path = |name: &str| -> PathBuf { bench.path().join("fleet").join(name) };
@@ -91,7 +91,7 @@ impl Service {
         Self { bench, service: Some(service), url }
     }
 
-    /// Returns a browser with a signed-in user.
+    /// Returns a browser in which a user with this token is signed in.
     pub fn browser(&self, token: &str) -> Browser {
         let browser = Browser::new(&self.url);
         browser.open(&format!("/#token={token}"));
@@ -109,7 +109,7 @@ impl Service {
         http::send_request(self.url.trim_start_matches("http://"), method, target, headers, body)
     }
 
-    /// Returns the API's response to a reader.
+    /// Returns the API's response to a user with read-only access.
     #[track_caller]
     pub fn get(&self, target: &str) -> Value {
         let ask = || self.request("GET", target, &[&format!("authorization: Bearer {TESTS}")], None);
@@ -125,7 +125,7 @@ impl Service {
         serde_json::from_str(&answer.body).unwrap()
     }
 
-    /// Sends an action like the command line.
+    /// Sends an action as the command line does.
     #[track_caller]
     pub fn post(&self, target: &str, body: &Value) -> HttpResponse {
         let answer =
@@ -169,7 +169,7 @@ impl Service {
         found["items"][0]["id"].as_str().unwrap().to_owned()
     }
 
-    /// Ends the service cleanly.
+    /// Stops the service cleanly.
     pub fn stop(mut self) {
         if let Some(service) = self.service.take() {
             service.signal("TERM");

@@ -1,4 +1,4 @@
-//! Access and its restrictions.
+//! Access to the page, and the restrictions of each role.
 
 use serde_json::json;
 
@@ -30,7 +30,7 @@ pub fn the_printed_address_signs_in_and_other_browsers_need_a_token() {
     browser.open("/applications/argocd/backend");
     browser.wait_until("document.querySelector('[data-do=\"Sync…\"]')");
     browser.assert_clean();
-    // Without the address, neither the page nor the API gives access.
+    // Without that address, neither the page nor the API grants access.
     let mut other = Browser::new(&url);
     other.open("/applications/argocd/backend");
     other.wait_until("document.querySelector('h1')?.textContent === 'Sign in'");
@@ -58,10 +58,10 @@ pub fn a_token_signs_in_and_its_revocation_ends_the_session() {
     browser.wait_until("document.getElementById('token-problem').textContent.includes('invalid token')");
     browser.type_text("#token", OPERATOR);
     browser.press_key(crate::browser::key::ENTER);
-    // The originally requested page.
+    // The originally requested page opens.
     browser.wait_until("document.querySelector('h1')?.textContent === 'backend'");
     browser.wait_until("document.getElementById('who').textContent.includes('ann')");
-    // The session survives a reload, and ends with the token.
+    // The session survives a reload, and ends when the token is removed.
     browser.open("/");
     browser.wait_for_text("3 Applications");
     service.bench.write_private("tokens", format!("ben read-only {READER}\n"));
@@ -78,7 +78,8 @@ pub fn a_token_signs_in_and_its_revocation_ends_the_session() {
     service.stop();
 }
 
-/// The provider is another site than the service for a browser: another name of this machine.
+/// For the browser, the provider is on a different site than the service, because it uses another name of
+/// this machine.
 pub fn a_user_signs_in_with_a_provider_and_out_again() {
     let manners = ProviderBehavior { shows_page: true, secret: None, ..ProviderBehavior::default() };
     let provider = Provider::at("localhost", manners);
@@ -100,7 +101,7 @@ pub fn a_user_signs_in_with_a_provider_and_out_again() {
     browser.wait_until(&heading("Sign in"));
     browser.wait_until("document.getElementById('token')");
     sign_in(&browser);
-    // The originally requested page, with the permissions.
+    // The originally requested page opens with the user's permissions.
     browser.wait_until(&heading("backend"));
     browser.wait_until("document.getElementById('who').textContent.includes('oidc:ann (operator)')");
     browser.wait_until("document.querySelector('[data-do=\"Sync…\"]')");
@@ -124,7 +125,7 @@ pub fn a_user_signs_in_with_a_provider_and_out_again() {
     browser.wait_until(&heading("Sign in"));
     browser.open("/operations");
     browser.wait_until(&heading("Sign in"));
-    // A user without a group with a role gets an error, and is not signed in.
+    // A user whose groups have no role gets an error, and isn't signed in.
     provider
         .change(|manners| manners.person = json!({"preferred_username": "eve", "groups": ["<b>guests</b>"]}));
     sign_in(&browser);
@@ -147,7 +148,7 @@ pub fn a_read_only_user_has_no_buttons() {
     browser.wait_for_text("Order of the next sync");
     browser.wait_for_text("Deployment fleet/backend");
     assert_eq!(browser.run(COUNT_BUTTONS), json!(0));
-    // The API also refuses what the page does not offer.
+    // The API also rejects actions that the page doesn't offer.
     let response = browser.run_async(
         "(async () => { const session = await (await fetch('/api/v1/session')).json();
          const headers = {'content-type': 'application/json', 'x-tidegate-csrf': session.csrf};
@@ -185,7 +186,7 @@ pub fn failed_requests_and_expired_sessions_are_reported_readably() {
              window.fetch = (path, options) => (path.endsWith('{path}') ? {answer} : window.asked(path, options))"
         ));
     };
-    // A connection can break before or after.
+    // A connection can break before or after the request takes effect.
     gets("/refresh", "Promise.reject(new TypeError('Failed to fetch'))");
     browser.press_button("Refresh…");
     browser.press_button("confirm");
@@ -206,8 +207,8 @@ pub fn failed_requests_and_expired_sessions_are_reported_readably() {
     browser.type_text("#token", OPERATOR);
     browser.press_key(crate::browser::key::ENTER);
     browser.wait_until("document.querySelector('h1')?.textContent === 'backend'");
-    // A reached limit of subscribers is reported; an expired session leads to the login without other
-    // messages.
+    // The page reports that the limit of subscribers is reached. An expired session leads to the login
+    // without other messages.
     browser.run(
         "window.EventSource = class extends EventTarget {
            static CLOSED = 2;
@@ -233,7 +234,7 @@ pub fn an_unknown_address_is_reported_with_a_way_back() {
     browser.wait_until("document.querySelector('h1')?.textContent === 'Page not found'");
     browser.click("section.panel a");
     browser.wait_until("document.querySelector('h1')?.textContent === 'Applications'");
-    // API clients receive JSON errors.
+    // API clients get errors as JSON.
     for (target, headers) in [("/nowhere", &["accept: */*"][..]), ("/api/v1/nowhere", &["accept: text/html"])]
     {
         let answer = service.request("GET", target, headers, None);

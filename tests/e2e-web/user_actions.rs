@@ -1,4 +1,4 @@
-//! User actions on the page: after a dialog that describes the effects, and recorded.
+//! User actions on the page. A dialog describes the effects before each action, and the actions are recorded.
 
 use serde_json::json;
 
@@ -20,7 +20,7 @@ pub fn an_application_is_synced_and_deleted_after_confirmation() {
     browser
         .wait_until(&format!("{DIALOG}.textContent.includes('argocd/frontend are applied to in-cluster')"));
     browser.wait_until(&format!("{DIALOG}.textContent.includes('Preview: ')"));
-    // For the chosen revision.
+    // The dialog describes the effects for the selected revision.
     browser.type_text("#field-revision", "nowhere");
     browser.wait_until(&format!(
         "{DIALOG}.querySelector('p.problem:not([hidden])')?.textContent.includes('nowhere')"
@@ -65,7 +65,7 @@ pub fn an_application_is_synced_and_deleted_after_confirmation() {
     let resource = "/api/v1/applications/argocd/frontend";
     service.post(&format!("{resource}/sync"), &json!({}));
     service.wait_until(resource, |one| one["status"]["history"].as_array().is_some_and(|all| all.len() == 2));
-    // No button exists for an action that the service would refuse.
+    // There is no button for an action that the service would reject.
     browser.wait_for_text("Rollback is not available with automated sync");
     browser.wait_until("!document.querySelector('[data-do^=\"rollback \"]')");
     check_deletion_view(&browser);
@@ -101,7 +101,7 @@ pub fn an_application_is_synced_and_deleted_after_confirmation() {
     service.stop();
 }
 
-/// Checks the view of an Application that is being deleted: it has no next sync.
+/// Checks the view of an Application that is being deleted, which doesn't have a next sync.
 fn check_deletion_view(browser: &Browser) {
     browser.open("/");
     browser.wait_until("document.querySelector('[data-key=\"argocd/frontend\"] .name a')");
@@ -141,7 +141,7 @@ pub fn a_waiting_plan_is_displayed_and_approved() {
     let line = service.wait_until(target, |found| found["items"][0]["plan"].is_string());
     let hash = line["items"][0]["plan"].as_str().unwrap().to_owned();
     let mut browser = service.browser(OPERATOR);
-    // The fleet displays the reason of the wait in one line.
+    // The fleet shows the reason for the wait in one line.
     browser.wait_for_text(&format!("waiting for an approval of plan {}", &hash[..12]));
     check_view_without_plan(&browser);
     browser.open("/applications/argocd/backend");
@@ -170,7 +170,7 @@ pub fn a_waiting_plan_is_displayed_and_approved() {
     );
     browser.wait_until("!document.getElementById('main').textContent.includes('Waiting for approval')");
     service.wait_until_synced(&["backend"]);
-    // Later viewers see the requester, the approver and the reason of the executed plan.
+    // Later viewers see the requester and the approver of the executed plan, and the reason.
     browser.open(&format!("/operations/{}", service.newest_operation("backend")));
     let terms = "document.querySelector('.terms').textContent";
     browser.wait_until(&format!("{terms}.includes('Requested byann') && {terms}.includes('Reasona hotfix')"));
@@ -191,8 +191,8 @@ fn fake_response(browser: &Browser, paths: &[&str], status: u16) {
     ));
 }
 
-/// Checks the view of an Application whose plan and other parts are unavailable: opened from the list, and
-/// left again.
+/// Checks the view of an Application whose plan and other parts are unavailable. The view is opened from the
+/// list, and then left again.
 fn check_view_without_plan(browser: &Browser) {
     let path = "/api/v1/applications/argocd/backend";
     let (resources, diff) = (format!("{path}/resources"), format!("{path}/diff"));
@@ -202,8 +202,8 @@ fn check_view_without_plan(browser: &Browser) {
     for status in [404, 500] {
         fake_response(browser, &all, status);
         browser.click("[data-key=\"argocd/backend\"] .name a");
-        // It waits without disappearing; each part reports its own error, and the others display their
-        // content.
+        // The view waits without disappearing. Each unavailable part reports its own error, and the other
+        // parts show their content.
         browser.wait_until(&format!("{waiting}.textContent.includes('cannot be read: it is not to be had: look later') && {waiting}.textContent.includes('terminate the operation and sync again')"));
         for id in ["differs", "operations"] {
             browser.wait_until(&format!(
@@ -213,7 +213,8 @@ fn check_view_without_plan(browser: &Browser) {
         }
         browser.wait_until("document.querySelector('[aria-labelledby=order] p.problem') && document.querySelectorAll('[aria-labelledby=order] .phase').length === 3");
         browser.wait_until("document.querySelector('#stored-plans + p.empty') && document.querySelector('#history ~ .scroll tbody tr')");
-        // An unsuccessful retry has no effect. Once responses are back, an event may arrive before the click.
+        // An unsuccessful retry has no effect. Once the responses work again, an event may update the view
+        // before the click.
         browser.press_button("read the plan again");
         browser.wait_until(&format!("{waiting}.textContent.includes('cannot be read')"));
         fake_response(browser, &[], status);
@@ -233,7 +234,7 @@ pub fn a_plan_shows_its_changes_and_no_other_differences() {
     assert!(text.contains(automated), "{text}");
     std::fs::write(&file, text.replacen("  name: frontend\n", annotated, 1).replace(automated, "")).unwrap();
     let service = Service::in_folder(bench);
-    // They create the namespace: an earlier plan would no longer match.
+    // The other Applications create the namespace, so a plan from before that would no longer match.
     service.wait_until_synced(&["backend", "database"]);
     let revision = || {
         service.bench.run(&["app", "refresh", "frontend"]).expect_code(0);
@@ -275,13 +276,13 @@ pub fn an_operation_is_paused_resumed_and_approved() {
     let mut browser = service.browser(OPERATOR);
     browser.open(&format!("/operations/{id}"));
     browser.press_button("Pause…");
-    // The maximum length that the API records.
+    // Reason with the maximum length that the API records.
     let reason = format!("the database is being moved,{}", " again".repeat(170));
     let reason = &reason[..1024];
     browser.type_text("#field-reason", reason);
     browser.press_button("confirm");
     browser.wait_until("document.querySelector('[data-do=\"Resume…\"]')");
-    // It is folded next to long content, and can be expanded.
+    // The reason is collapsed next to long content, and can be expanded.
     let held = "[...document.querySelectorAll('.terms > div')].find((one) => one.querySelector('dt').textContent === 'Paused')";
     browser.wait_until(&format!("{held}.offsetHeight < 150"));
     browser.run(&format!("{held}.querySelector('summary').focus()"));
@@ -300,7 +301,7 @@ pub fn an_operation_is_paused_resumed_and_approved() {
     browser.press_button("confirm");
     browser.wait_until("document.querySelector('[data-do=\"Pause…\"]')");
     browser.wait_until("[...document.querySelectorAll('.timeline .mark title')].some((one) => one.textContent.endsWith('resumed by ann: it is moved'))");
-    // The table also contains the pause with its person, reason and duration; on a phone as well.
+    // The table also contains the pause with the person, the reason and the duration, even on a phone.
     browser.set_size(360, 740);
     browser.run("document.querySelector('.picture ~ details').open = true");
     let table = "document.querySelector('.picture ~ details table')";
@@ -320,10 +321,10 @@ pub fn an_operation_is_paused_resumed_and_approved() {
         "{DIALOG}.textContent.includes('The wave of backend that is waiting for approval starts: wave 3 of 3')"
     ));
     browser.press_button("confirm");
-    // Only this one.
+    // Only this wave is approved.
     assert_sent(&browser, "/approve", &json!({"wave": 3}));
     browser.wait_until("document.querySelector('h1 ~ .badge').textContent.includes('Succeeded')");
-    // The record contains the persons for later viewers.
+    // Later viewers see the people in the record.
     browser.wait_until(
         "document.querySelector('.facts').textContent.includes('ann pauses it: the database is being moved')",
     );
@@ -337,8 +338,8 @@ pub fn skipped_work_of_an_operation_does_not_count_as_done() {
     let id = service.newest_operation("backend");
     let mut browser = service.browser(OPERATOR);
     browser.open(&format!("/operations/{id}"));
-    // First a single object before the start of its wave, then canceled. A task that is waiting for its wave can't be
-    // retried.
+    // First skips a single object before its wave starts, then cancels the dialog. A task that is waiting for
+    // its wave can't be retried.
     browser.press_button("Skip Deployment fleet/backend");
     assert_dialog(&browser, "Application backend, wave Sync/1.");
     browser.press_button("leave");
@@ -383,7 +384,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     ));
     browser.press_button("confirm");
     browser.wait_until(&format!("{}.includes('Held')", status(2)));
-    // An unchanged button since the first step refers to the current step.
+    // A button that hasn't changed since the first step acts on the current step.
     browser.press_button("Skip step…");
     browser.wait_until(&format!(
         "{DIALOG}.textContent.includes('without the unfinished Applications of step 3')"
@@ -413,7 +414,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
         "document.querySelector('[data-key=\"prod-cart\"]').textContent.includes('moved to another cluster')",
     );
     browser.wait_until("[...document.querySelectorAll('[data-do^=\"Retry \"]')].map((one) => one.dataset.do).join() === 'Retry prod-cart'");
-    // It does not look healthy.
+    // The skipped Application doesn't look healthy.
     let tile = "document.querySelector('[data-key=\"prod-cart\"]')";
     browser.wait_until(&format!(
         "{tile}.querySelector('.badge').textContent === '»Skipped' && {tile}.classList.contains('dull')"
@@ -429,7 +430,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     let skipped = members.iter().find(|one| one["application"] == "prod-cart").unwrap();
     assert!(skipped["message"].as_str().unwrap().contains("moved to another cluster"), "{skipped:#}");
     assert!(skipped["operation"].is_null(), "it was never synced: {skipped:#}");
-    // All of this is in its record, which has an address.
+    // The record contains all of this, and has its own address.
     browser.wait_until(
         "document.querySelector('#runs ~ div tbody tr')?.children[4].textContent === '11 of 12, 1 skipped'",
     );
@@ -461,14 +462,14 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     );
     assert!(fetched[0].as_str().unwrap().contains("ann skips prod-cart: moved to another cluster"));
     assert!(fetched[1].as_str().unwrap().starts_with("attachment; filename=\"rollout-"), "{fetched}");
-    // Lists count it separately too.
+    // Lists also count skipped Applications separately.
     browser.open("/applicationsets");
     browser.wait_until(
         "document.querySelector('.rows [role=img]')?.getAttribute('aria-label') === '11 Healthy, 1 Skipped'",
     );
     let lines = service.get("/api/v1/applicationsets");
     assert_eq!(lines["items"][0]["rollout"]["skipped"], 1, "{lines:#}");
-    // A skipped member is synced after all when the rollout starts again.
+    // When the rollout starts again, a skipped member is synced after all.
     browser.open("/applicationsets/argocd/shops");
     browser.press_button("Restart rollout…");
     browser.wait_until(&format!(
@@ -480,7 +481,7 @@ pub fn a_rollout_is_approved_paused_and_skipped_with_a_reason() {
     browser.press_button("Approve…");
     browser.press_button("confirm");
     browser.wait_until(&format!("{tile}.querySelector('.badge').textContent === '✓Healthy'"));
-    // All are at their targets, so there is nothing to start again.
+    // All members have reached their targets, so there is nothing to start again.
     browser.wait_until(
         "document.querySelector('.lead').textContent.startsWith('Completed') && !document.querySelector('[data-do=\"Restart rollout…\"]')",
     );
@@ -499,7 +500,7 @@ pub fn held_deletions_are_named_and_approved() {
     std::fs::write(&file, text.replacen("  annotations:\n", limit, 1)).unwrap();
     let service = Service::in_folder(bench);
     service.wait_until_synced(&[]);
-    // A user has moved a folder.
+    // Simulates a user who has moved a folder.
     let repository = service.bench.path().join("fleet/repo");
     std::fs::rename(repository.join("shops/cart"), repository.join("cart")).unwrap();
     service.bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
@@ -520,7 +521,7 @@ pub fn held_deletions_are_named_and_approved() {
     let explanation = service.get(&format!("{shops}/explain"));
     assert_eq!(explanation["heldDeletions"]["applications"], json!(["dev-cart", "prod-cart", "qa-cart"]));
     assert!(service.get(shops)["metadata"]["annotations"]["tidegate.dev/deletions-approval"].is_null());
-    // A reader sees the state, without a button.
+    // A user with read-only access sees the state, without a button.
     let reader = service.browser(READER);
     reader.open("/applicationsets/argocd/shops");
     reader.wait_for_text("3 of its 12 Applications are no longer generated");
@@ -536,7 +537,7 @@ pub fn held_deletions_are_named_and_approved() {
     service.wait_until("/api/v1/applications?limit=100", |found| is_left(found) == 0);
     browser.wait_until("!document.querySelector('[data-do=\"Approve deletions…\"]')");
     browser.wait_for_text("Deletions approved byann: the shop is closed");
-    // The outcome is written after they are gone.
+    // The outcome is written after the Applications have been deleted.
     let set = service.wait_until(shops, |set| set["status"]["resourcesCount"] == 9);
     let annotation = set["metadata"]["annotations"]["tidegate.dev/deletions-approval"].as_str().unwrap();
     let approval: serde_json::Value = serde_json::from_str(annotation).unwrap();
@@ -563,7 +564,7 @@ pub fn an_appset_is_deleted_in_order() {
     browser.press_button("confirm");
     browser.wait_until("document.querySelector('#steps').textContent === 'Deletion steps'");
     browser.wait_until("document.querySelectorAll('.step')[0].textContent.includes('Step 3')");
-    // A response that describes it as it was before its deletion, and arrives later, does not change the
+    // A late response that describes the ApplicationSet as it was before its deletion doesn't change the
     // view.
     browser.run(
         "const ask = window.fetch;
@@ -579,7 +580,7 @@ pub fn an_appset_is_deleted_in_order() {
     browser.wait_until("window.haveArrived");
     browser.wait_until("document.getElementById('said').textContent === 'argocd/shops has been deleted'");
     browser.wait_until("document.querySelector('p.lead').textContent === 'argocd/shops has been deleted.'");
-    // The last display contains the result of all, and deleted resources are not requested again.
+    // The last view shows the results of all Applications, and deleted resources aren't requested again.
     browser.wait_until("[...document.querySelectorAll('.tile .badge')].every((one) => one.textContent === '✓Deleted') && document.querySelectorAll('.tile').length === 12");
     browser.wait_until(
         "[...document.querySelectorAll('.step h3')].map((one) => one.textContent).join() === 'Step 3 ✓Passed,Step 2 ✓Passed,Step 1 ✓Passed'",
@@ -587,10 +588,11 @@ pub fn an_appset_is_deleted_in_order() {
     browser.wait_until(
         "!document.querySelector('.step[aria-current]') && !document.querySelector('.tile button')",
     );
-    // It may be deleted between two requests, once: each view requests the ApplicationSet and its status.
+    // The ApplicationSet may be deleted between two requests, but only once: each view requests the
+    // ApplicationSet and its status.
     let complaints = browser.take_console_messages();
     assert!(complaints.len() <= 2, "{complaints:#?}");
-    // Later viewers find its record.
+    // Later viewers find the record of the ApplicationSet.
     browser.open("/applicationsets/argocd/shops");
     browser.wait_for_text("argocd/shops has been deleted.");
     browser.wait_until("[...document.querySelectorAll('#runs ~ div tbody tr')].map((row) => row.children[1].textContent + row.children[6].textContent).join().startsWith('Deletionann,Rollout')");
@@ -598,7 +600,7 @@ pub fn an_appset_is_deleted_in_order() {
     browser.wait_until("document.querySelector('h1').textContent === 'Deletion of shops'");
     browser.wait_until("[...document.querySelectorAll('.step h3')].map((one) => one.textContent.replace(/[^0-9]/g, '')).join('') === '321'");
     browser.wait_until("[...document.querySelectorAll('.tile .badge')].every((one) => one.textContent === '✓Deleted') && document.querySelectorAll('.tile').length === 12");
-    // If its view is left during its requests, their responses do not change the next view.
+    // If a user leaves the view while its requests are running, their responses don't change the next view.
     browser.run(
         "const ask = window.fetch;
          window.fetch = (path, options) => {
@@ -613,14 +615,15 @@ pub fn an_appset_is_deleted_in_order() {
     browser.wait_until("document.querySelector('h1').textContent === 'Operations'");
     browser.open("/applicationsets/argocd/shops/runs/01a1fdbf-da23-70f8-b7a6-18e4810d225a");
     browser.wait_for_text("No rollout or deletion 01a1fdbf-da23-70f8-b7a6-18e4810d225a of argocd/shops");
-    // The requester of the ApplicationSet's deletion is also the requester of its Applications' deletion.
+    // The person who requested the deletion of the ApplicationSet is also the requester of its Applications'
+    // deletion.
     let by_ann = service.get("/api/v1/operations?initiatedBy=ann&limit=500");
     let deleted = by_ann["items"].as_array().unwrap();
     let of_set = |one: &&serde_json::Value| {
         one["initiatedBy"].as_str().unwrap().starts_with("ann, by the deletion of shops, requested at ")
     };
     assert_eq!(deleted.iter().filter(of_set).count(), 12, "{by_ann:#}");
-    // The writes confirm it: prod first.
+    // The writes confirm the order: prod is deleted first.
     let gone: Vec<String> = service
         .bench
         .writes()

@@ -16,9 +16,9 @@ pub fn the_fleet_is_displayed_filtered_and_updated_live() {
     browser.wait_for_text("15 Applications");
     browser.wait_until("document.querySelectorAll('.rows .row[data-key]').length === 15");
     browser.save_screenshot("fleet");
-    // The ApplicationSet is there too, with its rollout.
+    // The ApplicationSet is shown too, with its rollout.
     browser.wait_until("document.querySelector('.card').textContent.includes('shops')");
-    // The search is in the address, and an opened address searches.
+    // The search becomes part of the address, and opening such an address applies the search.
     browser.type_text("#search", "CART");
     browser.wait_for_text("3 Applications");
     browser.wait_until("location.search === '?name=CART'");
@@ -28,7 +28,7 @@ pub fn the_fleet_is_displayed_filtered_and_updated_live() {
     browser.wait_for_text("4 Applications");
     let names = "[...document.querySelectorAll('.rows .row .name a')].map((one) => one.textContent).join()";
     browser.wait_until(&format!("{names} === 'prod-search,prod-checkout,prod-catalog,prod-cart'"));
-    // A row changes with its Application, without a redraw of the others.
+    // When an Application changes, only its row is redrawn.
     browser.open("/");
     browser.wait_until("document.querySelectorAll('.rows .row[data-key]').length === 15");
     browser.run("window.row = document.querySelector('[data-key=\"argocd/backend\"]'); window.other = document.querySelector('[data-key=\"argocd/frontend\"] .badge')");
@@ -43,7 +43,7 @@ pub fn the_fleet_is_displayed_filtered_and_updated_live() {
     browser.wait_until(
         "document.querySelector('[data-key=\"argocd/backend\"]').textContent.includes('Running')",
     );
-    // The reason of a wait, in one line.
+    // The list shows the reason for a wait in one line.
     browser.wait_until("document.querySelector('[data-key=\"argocd/backend\"] .why').textContent.length > 5");
     assert_eq!(browser.run("return window.row.isConnected && window.other.isConnected"), json!(true));
     // Errors are also shown, with the message of the condition.
@@ -67,14 +67,14 @@ pub fn an_application_is_displayed_in_sync_order() {
     browser.wait_for_text("No differences in 2 objects.");
     let waves = "[...document.querySelectorAll('.phase h3')].map((one) => one.textContent.replace(/ \\d+ objects?$/, '')).join('; ')";
     browser.wait_until(&format!("{waves} === 'PreSync, wave 0; Sync, wave 0; Sync, wave 1'"));
-    // A hook is labelled as such, with the reason of its health.
+    // A hook is labeled as a hook, and its row shows the reason for its health.
     let of = |wave: usize| format!("document.querySelectorAll('.phase')[{wave}].textContent");
     browser.wait_until(&format!("{}.includes('hook') && {0}.includes('Job fleet/migrate')", of(0)));
     browser.wait_until(&format!("{}.includes('2 of 2 replicas available')", of(2)));
-    // With the health rule, if any.
+    // The object's health rule is shown, if it has one.
     browser.wait_until(&format!("{}.includes('Health: built-in rule for apps/Deployment')", of(2)));
     browser.wait_until(&format!("{}.includes('no rule; waves do not wait for this object')", of(1)));
-    // The same can be saved as a picture.
+    // The next sync can be saved as a picture.
     let picture = browser.read_download("save the next sync");
     for part in [
         "<svg ",
@@ -90,7 +90,7 @@ pub fn an_application_is_displayed_in_sync_order() {
         "document.querySelector('#history').parentElement.querySelectorAll('tbody tr').length === 1",
     );
     browser.save_screenshot("application");
-    // A manual change in the cluster, without self-heal.
+    // A manual change in the cluster isn't reverted without self-heal.
     let path = service.bench.path().join("fleet/backend.yaml");
     let text = fs::read_to_string(&path).unwrap();
     fs::write(&path, text.replace("    automated:\n      prune: true\n      selfHeal: true\n", "")).unwrap();
@@ -103,7 +103,7 @@ pub fn an_application_is_displayed_in_sync_order() {
         "document.querySelector('details.differs').textContent.includes('ConfigMap fleet/backend-settings')",
     );
     browser.wait_until("document.querySelector('.title .states').textContent.includes('OutOfSync')");
-    // From here to its operation, and back.
+    // Follows the link to the operation, and goes back.
     browser.click("#operations ~ .scroll td a");
     browser.wait_until("document.querySelector('h1').textContent === 'Operation of backend'");
     browser.run("history.back()");
@@ -126,7 +126,7 @@ pub fn a_changed_line_of_a_long_text_is_found() {
     bench.run(&["example", "commit", "fleet/repo"]).expect_code(0);
     let service = Service::in_folder(bench);
     service.wait_until_synced(&["frontend"]);
-    // Automated sync is disabled, so that it differs.
+    // Automated sync is disabled, so that the Application differs.
     let path = service.bench.path().join("fleet/frontend.yaml");
     let application = fs::read_to_string(&path).unwrap();
     fs::write(&path, application.replace("    automated:\n      prune: true\n      selfHeal: true\n", ""))
@@ -158,11 +158,11 @@ pub fn an_operation_is_watched_live_and_read_afterwards() {
     let mut browser = service.browser(READER);
     browser.open(&format!("/operations/{id}"));
     browser.wait_until("document.querySelectorAll('.wave').length === 3");
-    // It updates live, and displays the reason of its wait.
+    // The view updates without a reload, and shows the reason for the wait.
     browser.wait_until("document.querySelector('.awaited')?.textContent.includes('gate approval')");
     browser.wait_until("[...document.querySelectorAll('.wave .badge')].map((one) => one.textContent).join() === '✓Passed,✓Passed,‖Held'");
     browser.wait_until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.startsWith('Sync, wave 1: Held') && one.textContent.includes('gate approval'))");
-    // The hook was awaited, which the wave displays too.
+    // The operation waited for the hook, which the wave shows too.
     browser.wait_until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.startsWith('hook Job fleet/migrate: Progressing'))");
     browser.wait_until("[...document.querySelectorAll('.timeline rect.wait title')].some((one) => one.textContent.startsWith('PreSync, wave 0: AwaitingHealth') && one.textContent.endsWith(': waiting for the completion of hook Job fleet/migrate'))");
     service.post(&format!("/api/v1/operations/{id}/approve"), &json!({"reason": "seen"}));
@@ -172,7 +172,7 @@ pub fn an_operation_is_watched_live_and_read_afterwards() {
         browser.wait_until("document.querySelector('.facts tbody tr').textContent.includes('Succeeded: successfully synced')");
         browser.run("document.querySelector('.picture ~ details').open = true");
         browser.wait_until("document.querySelector('.picture ~ details table')");
-        // Without the clock times, which depend on the reader's time zone.
+        // Removes the clock times, which depend on the reader's time zone.
         browser.run(
             "const rows = [...document.querySelectorAll('.picture ~ details table tbody tr')];
              const shapes = [...document.querySelectorAll('.timeline rect')].map((one) => one.querySelector('title').textContent);
@@ -180,7 +180,7 @@ pub fn an_operation_is_watched_live_and_read_afterwards() {
         )
     };
     let live = shown(&browser);
-    // The table matches the picture: results, and user decisions.
+    // The table matches the picture, including results and user decisions.
     let rows: Vec<Vec<&str>> = live[0]
         .as_array()
         .unwrap()
@@ -209,7 +209,7 @@ pub fn an_operation_is_watched_live_and_read_afterwards() {
         "document.querySelector('.picture ~ details').open = false; document.getElementById('waves').scrollIntoView()",
     );
     browser.save_screenshot("operation");
-    // A later viewer sees the same.
+    // Later viewers see the same picture.
     browser.open(&format!("/operations/{id}"));
     assert_eq!(shown(&browser), live);
     // Both pictures can be saved.
@@ -224,7 +224,7 @@ pub fn an_operation_is_watched_live_and_read_afterwards() {
         timeline.contains("wave 3 approved by ann: seen") && timeline.contains("Sync, wave 1"),
         "{timeline}"
     );
-    // It contains its subject and time, in the reader's time zone.
+    // The picture contains its subject and time, in the reader's time zone.
     let began = service.get(&format!("/api/v1/operations/{id}"))["startedAt"].clone();
     let parts = browser.run(&format!(
         "return new Intl.DateTimeFormat(undefined, {{year: 'numeric', timeZoneName: 'short'}}).formatToParts(new Date({began})).map((one) => one.value)",
@@ -235,7 +235,7 @@ pub fn an_operation_is_watched_live_and_read_afterwards() {
         timeline.contains(">Operation of backend</text>") && !timeline.contains("The table below"),
         "{timeline}"
     );
-    // The simulated cluster has no claims, so the timeline receives their events directly.
+    // The simulated cluster doesn't have claims, so the timeline gets their events directly.
     let held = browser.run_async(
         "import(`${location.origin}/page/timeline-model.js`).then(({ TimelineModel }) => {
            const model = new TimelineModel();
@@ -327,7 +327,7 @@ spec:
 pub fn failed_and_unstarted_work_is_displayed_as_such() {
     let bench = example_folder(&WITHOUT_APPSET);
     bench.write("fleet/nowhere.yaml", NOWHERE);
-    // It fails once, instead of five more times over two and a half minutes.
+    // The operation fails once, instead of five more times over two and a half minutes.
     replace(&bench, "frontend.yaml", "  syncPolicy:\n", "  syncPolicy:\n    retry: {limit: 0}\n");
     let failing = FLAKY.replace("sim.tidegate.dev/fail-times: \"1\"", "sim.tidegate.dev/outcome: fail");
     bench.write(
@@ -344,7 +344,7 @@ pub fn failed_and_unstarted_work_is_displayed_as_such() {
     service.wait_until(&format!("/api/v1/operations/{id}"), |one| !one["finishedAt"].is_null());
     let mut browser = service.browser(READER);
     browser.open(&format!("/operations/{id}"));
-    // A failed wave is not done; only the first application creates the namespace with it.
+    // A failed wave isn't done. Only the first application creates the namespace in its wave.
     let wave = "document.querySelector('.wave')";
     browser.wait_until(&format!("{wave}.querySelector('.badge').textContent === '✕Failed'"));
     browser.wait_until(&format!(
@@ -353,18 +353,18 @@ pub fn failed_and_unstarted_work_is_displayed_as_such() {
     browser.wait_until(&format!("{wave}.querySelector('.done.bad').style.height === '100%'"));
     browser.wait_until(&format!("['0%', '50%'].includes({wave}.querySelector('.done.good').style.height)"));
     assert!(browser.read_download("save the waves").contains("done, 1 failed"));
-    // The same for the hook, which ran and failed.
+    // The same is true for the hook, which ran and failed.
     let row = "[...document.querySelectorAll('#results ~ .scroll tbody tr')].find((row) => row.textContent.includes('hook Job fleet/flaky'))";
     browser.wait_until(&format!(
         "{row}.cells[3].textContent === 'Failed' && {row}.cells[4].textContent === '✕Failed'"
     ));
-    // A finding names its object and its source, as in the command line.
+    // A finding contains its object and its source, as in the command line.
     let finding = browser.wait_until("[...document.querySelectorAll('#results ~ ul li')].find((one) => one.textContent.includes('Sometimes'))?.textContent");
     let finding = finding.as_str().unwrap();
     assert!(finding.contains("odd.yaml") && finding.contains("ConfigMap"), "{finding}");
     let output = service.bench.run(&["ops", "show", &id]).expect_code(0).out.clone();
     assert!(output.contains(finding), "{finding}: {output}");
-    // A progressive sync that could not start is displayed as such.
+    // A progressive sync that couldn't start is shown with the reason.
     browser.open("/applicationsets/argocd/nowhere");
     browser.wait_for_text("no rollout has started yet");
     browser.wait_until("!document.querySelector('main').textContent.includes('No progressive sync')");
@@ -385,7 +385,7 @@ pub fn a_rollout_is_displayed_step_by_step() {
     browser.wait_until(&format!("{}.includes('Held')", status(1)));
     browser.wait_until(&format!("{}.includes('Passed')", status(0)));
     browser.wait_until("document.querySelectorAll('.step')[1].getAttribute('aria-current') === 'step'");
-    // Blocking members with their reason; concurrency limits; gates.
+    // The view shows the blocking members with their reasons, the concurrency limits, and the gates.
     browser.wait_until("document.querySelector('.awaited').textContent.includes('approval')");
     browser.wait_until(
         "document.querySelectorAll('.step')[1].textContent.includes('0 of at most 2 in progress')",
@@ -395,7 +395,7 @@ pub fn a_rollout_is_displayed_step_by_step() {
     );
     browser.wait_until("document.querySelectorAll('.step')[0].querySelectorAll('.tile.good').length === 4");
     browser.save_screenshot("rollout");
-    // Preview of a rollout: members of each step, their changes, and the gates.
+    // The preview of a rollout shows the members of each step, their changes, and the gates.
     browser.press_button("preview-rollout");
     let step = |step: usize| format!("document.querySelectorAll('.foreseen .card')[{step}].textContent");
     browser.wait_until("document.querySelectorAll('.foreseen .card').length === 3");
@@ -403,7 +403,7 @@ pub fn a_rollout_is_displayed_step_by_step() {
     browser
         .wait_until(&format!("{}.includes('Starts afterapproval') && {0}.includes('Max at once2')", step(1)));
     browser.wait_until(&format!("/prod-cart: [0-9a-f]{{7}}, first sync/.test({})", step(2)));
-    // Its conditions have their messages.
+    // The conditions are shown with their messages.
     browser.click("details summary");
     browser.wait_for_text("ResourcesUpToDate: ");
     browser.wait_until("/RolloutProgressing: ApplicationSet is performing rollout of step 2/.test(document.getElementById('main').textContent)");
@@ -419,7 +419,7 @@ pub fn a_rollout_is_displayed_step_by_step() {
     service.post("/api/v1/applicationsets/argocd/shops/approve", &json!({"reason": "looks well"}));
     browser.wait_until(&format!("{}.includes('Passed')", status(2)));
     browser.wait_until("document.querySelector('.lead').textContent.startsWith('Completed')");
-    // Preview of the order of a deletion.
+    // Opens a preview of the deletion order.
     browser.press_button("preview");
     browser.wait_for_text("Step 3 (env in (prod)), 1 at once: prod-cart");
     browser.assert_clean();

@@ -1,5 +1,5 @@
-//! The HTTP API of a service as clients use it: over real connections, with tokens, and by its own OpenAPI
-//! description.
+//! The HTTP API of a service as clients use it: over real connections, with tokens, and according to the
+//! API's own OpenAPI description.
 
 mod canary;
 mod plans;
@@ -19,7 +19,7 @@ const OPERATOR: &str = "operators-may-have-things-done";
 const OTHER: &str = "another-operator-may-do-the-same";
 const READER: &str = "readers-may-look-and-no-more";
 
-/// The managed fleet, with an API.
+/// The managed fleet of a service that has an API.
 struct Api {
     address: String,
     service: Running,
@@ -55,7 +55,7 @@ impl Api {
 
     fn connect(&self, method: &str, target: &str, headers: &str, body: &str) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).unwrap();
-        // HTTP/1.0, so that the response is not chunked and ends with the connection.
+        // Uses HTTP/1.0, so that the response isn't chunked and ends with the connection.
         let length = body.len();
         write!(
             stream,
@@ -110,7 +110,7 @@ struct EventSubscriber {
     lines: BufReader<TcpStream>,
     /// Id of the last event.
     last_id: String,
-    /// Latest state of an application since the events of its operation began.
+    /// Latest state of an application since its operation's first event.
     latest_state: Option<Value>,
 }
 
@@ -134,7 +134,8 @@ impl EventSubscriber {
         }
     }
 
-    /// Returns the events of operations until one of them has ended: application, operation, number and kind.
+    /// Returns the events of operations until an operation has finished. Each entry contains the application,
+    /// the operation, the sequence number and the kind.
     fn read_until_finished(&mut self) -> Vec<(String, String, u64, String)> {
         let mut events = Vec::new();
         loop {
@@ -163,7 +164,7 @@ fn applications_are_shown_like_on_the_command_line_and_operated() {
     let api = Api::serve(&fleet);
     fleet.wait_until_synced(&[]);
     assert_eq!(api.request("GET", "/readyz", "", "").json(200)["ok"], true);
-    // Pages with one application each.
+    // Requests pages with one application each.
     let (mut names, mut page) = (Vec::new(), String::new());
     loop {
         let found = api.get(&format!("/api/v1/applications?limit=1{page}"));
@@ -189,7 +190,7 @@ fn applications_are_shown_like_on_the_command_line_and_operated() {
         (&line["operation"]["phase"], &line["operation"]["initiatedBy"]),
         (&json!("Succeeded"), &json!("automated"))
     );
-    // The API returns what the command line prints.
+    // The API returns the same content that the command line prints.
     let (shown, printed) = (api.get(BACKEND), fleet.get("backend"));
     assert_eq!(
         (&shown["spec"], &shown["status"]["history"]),
@@ -203,7 +204,7 @@ fn applications_are_shown_like_on_the_command_line_and_operated() {
     let info = |app: &Value| app["status"]["operationState"]["operation"]["info"].clone();
     let before = info(&fleet.get("frontend"));
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
-    // The deletion is observed a moment later, and healed.
+    // The service observes the deletion a moment later, and self-heal reverts it.
     fleet.wait_until("frontend", |app| {
         info(app) != before && app["status"]["operationState"]["phase"] == "Succeeded"
     });
@@ -241,7 +242,7 @@ fn applications_are_shown_like_on_the_command_line_and_operated() {
     assert_eq!(exported, printed);
     let page = api.request("GET", &format!("/api/v1/operations/{operation}/export.html"), READER, "");
     assert!(page.status == 200 && page.body.starts_with("<!doctype html>"), "{}", page.body);
-    // Filters of lists.
+    // Tries the filters of lists.
     let revision = exported["request"]["revision"].as_str().unwrap();
     let began = exported["operation"]["startedAt"].as_str().unwrap();
     for (query, is_there) in [
@@ -254,7 +255,7 @@ fn applications_are_shown_like_on_the_command_line_and_operated() {
         let ids: Vec<&Value> = found["items"].as_array().unwrap().iter().map(|one| &one["id"]).collect();
         assert_eq!(ids.contains(&&json!(operation)), is_there, "{query}: {found}");
     }
-    // A read-only user is refused, and nothing changes.
+    // A request by a read-only user is rejected, and nothing changes.
     let before = api.get("/api/v1/operations")["total"].clone();
     for what in ["sync", "terminate", "rollback", "refresh"] {
         let refused = api.request("POST", &format!("{BACKEND}/{what}"), READER, "{}").json(403);
@@ -272,7 +273,7 @@ fn applications_are_shown_like_on_the_command_line_and_operated() {
     let newest =
         api.get("/api/v1/operations?application=backend&initiatedBy=ann&limit=1")["items"][0].clone();
     assert_eq!((&newest["initiatedBy"], &newest["reason"]), (&json!("ann"), &json!("a hotfix")));
-    // Each object names the rule of its health.
+    // Each object contains the rule of its health assessment.
     let objects = api.get(&format!("{BACKEND}/resources"))["items"].clone();
     let rule = |kind: &str| {
         objects.as_array().unwrap().iter().find(|one| one["kind"] == kind).unwrap()["healthRule"].clone()
@@ -449,7 +450,7 @@ fn events_are_sent_live_and_missed_ones_come_from_the_log() {
         "{response:?}"
     );
     assert_eq!(all.read_until_finished(), response, "nothing else was running");
-    // The stream also has the state of the application, until it is idle.
+    // The stream also contains the state of the application, until the application is idle.
     let mut shown = one.latest_state.take();
     while shown.is_none_or(|data| data["application"]["operation"]["phase"] != "Succeeded") {
         let (kind, data) = one.next_event();
@@ -465,7 +466,7 @@ fn events_are_sent_live_and_missed_ones_come_from_the_log() {
     let rest: Vec<u64> =
         rest["items"].as_array().unwrap().iter().map(|one| one["sequence"].as_u64().unwrap()).collect();
     assert_eq!(rest, response.iter().map(|one| one.2).filter(|number| *number > middle).collect::<Vec<_>>());
-    // The numbers of another process are invalid, so the events come from the log again.
+    // Sequence numbers from another process are invalid, so the events come from the log again.
     Fleet::stop(api.service);
     let api = Api::serve(&fleet);
     let mut again = api.subscribe("?application=argocd/backend", Some(&seen));
@@ -534,7 +535,7 @@ fn every_route_responds_as_documented() {
                 continue;
             }
             if path.starts_with("/api/v1/session") && method == "post" {
-                // Sessions are for the web page only, and are tested there.
+                // Sessions are only for the web page, and are tested there.
                 assert_eq!(api.request("POST", &target, "", "{\"token\": \"\"}").status / 100, 4, "{path}");
                 continue;
             }
@@ -552,13 +553,13 @@ fn every_route_responds_as_documented() {
                 Some(content) => (wanted.as_str(), content),
                 None => ("default", content("default").unwrap()),
             };
-            // Impossible actions on a finished operation are problems, and described as such; so are unsigned
-            // calls, and skips without a target and a reason.
+            // Impossible actions on a finished operation return errors that the description documents. The
+            // same is true for requests without a signature, and for skips without a target and a reason.
             let needs_scope =
                 ["/skip", "/mark-done", "operations/{id}/retry"].iter().any(|end| path.ends_with(end));
             let needs_more = path == "/api/webhook" || path == "/api/v1/plans" || needs_scope;
             let is_refused = answer.status == 409 || (answer.status == 400 && needs_more);
-            // There is no ApplicationSet of that name, no recorded run, and no login provider here.
+            // There is no ApplicationSet with that name, no recorded run, and no login provider here.
             let may_miss = ["/applicationsets/{namespace}", "/runs/{id}", "/session/oidc"]
                 .iter()
                 .any(|part| path.contains(part));
@@ -588,7 +589,7 @@ fn a_revoked_token_ends_its_event_stream() {
     fleet.wait_until_synced(&[]);
     let mut reader = api.subscribe("?application=argocd/nobody", None);
     fs::write(fleet.bench.path().join("tokens"), format!("ann operator {OPERATOR}\n")).unwrap();
-    // The stream ends although there are no more events.
+    // The stream ends even if there are no more events.
     let mut rest = String::new();
     reader.lines.read_to_string(&mut rest).unwrap();
     assert!(!rest.contains("still here"), "{rest}");
@@ -624,7 +625,7 @@ fn the_sign_in_provider_is_checked_at_start_and_may_be_unavailable() {
         let ran = fleet.bench.run(&serve(listen)).expect_code(2);
         assert!(ran.err.contains(part), "{}", ran.err);
     }
-    // A port without a listener: ports this low are never assigned automatically.
+    // This port doesn't have a listener, because ports this low are never assigned automatically.
     let away = format!("issuer: http://127.0.0.1:1\nname: Example ID\nclientId: tidegate\n{roles}");
     fleet.bench.write("oidc.yaml", away);
     let mut service = fleet.bench.start(&serve("0"));
@@ -633,7 +634,7 @@ fn the_sign_in_provider_is_checked_at_start_and_may_be_unavailable() {
         "sign-in with Example ID is not available: its configuration cannot be reached",
         "managing 3 applications",
     ];
-    // In any order.
+    // The events can arrive in any order.
     while !missing.is_empty() {
         let line = service.wait_for_line("");
         missing.retain(|part| !line.contains(part));

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::bench::Running;
 use crate::fleet::Fleet;
 
-/// As in docs/guides/app-of-apps.md.
+/// Health script from docs/guides/app-of-apps.md.
 const HEALTH: &str = "\
 apiVersion: v1
 kind: ConfigMap
@@ -24,7 +24,7 @@ data:
 
 const NAMESPACE: &str = "apiVersion: v1\nkind: Namespace\nmetadata: {name: argocd}\n---\n";
 
-/// Returns an automated Application of the folder of its name.
+/// Returns an automated Application whose manifests are in the folder with its name.
 fn application(name: &str, wave: u8, namespace: &str) -> String {
     format!(
         "apiVersion: argoproj.io/v1alpha1
@@ -44,7 +44,7 @@ spec:
     )
 }
 
-/// Returns a Deployment that becomes ready, or never does.
+/// Returns a Deployment that becomes ready, or one that never does.
 fn deployment(name: &str, is_ready: bool) -> String {
     let annotations = if is_ready { "{}" } else { "{sim.tidegate.dev/outcome: never-ready}" };
     format!(
@@ -94,7 +94,7 @@ impl Family {
         service
     }
 
-    /// Lets the first child become ready.
+    /// Makes the first child become ready.
     fn make_first_child_ready(&self) {
         self.fleet.bench.write("fleet/repo/first/all.yaml", deployment("first", true));
         self.fleet.commit();
@@ -109,7 +109,7 @@ impl Family {
         assert!((0..3000).any(|_| is_met(&get().out)), "{:?}", get());
     }
 
-    /// Returns the numbers of the successful writes to an object, in order.
+    /// Returns the positions of the successful writes to an object in the list of all writes, in order.
     fn write_numbers(&self, kind: &str, name: &str) -> Vec<u64> {
         let writes = self.fleet.bench.writes();
         let of = writes.iter().filter(|one| {
@@ -145,7 +145,7 @@ fn a_child_of_a_later_wave_waits_for_healthy_earlier_children() {
     let waits = || fleet.bench.run(&["explain", "parent"]).expect_code(0).out;
     let is_named = || waits().contains("for Application argocd/first (Progressing");
     assert!((0..3000).any(|_| is_named()), "{}", waits());
-    // It keeps waiting after a kill.
+    // The parent keeps waiting after its service was killed.
     service.signal("KILL");
     service.finish();
     service = family.serve(&["--customizations", "health.yaml"]);
@@ -161,7 +161,7 @@ fn a_child_of_a_later_wave_waits_for_healthy_earlier_children() {
         |status: Value| (status["summary"]["isAppOfApps"].clone(), status["controllerNamespace"].clone());
     assert_eq!(told(of("parent")), (json!(true), json!("argocd")));
     assert_eq!(told(of("first")), (Value::Null, json!("argocd")));
-    // The Deployment becomes ready, then the health of its Application changes, then the next Application is
+    // The Deployment becomes ready, then its Application becomes healthy, then the next Application is
     // written.
     let ready = family.write_numbers("Deployment", "first")[1];
     let second = family.write_numbers("Application", "second")[0];
@@ -172,7 +172,7 @@ fn a_child_of_a_later_wave_waits_for_healthy_earlier_children() {
         (1, 1)
     );
     assert!(second < family.write_numbers("Deployment", "second")[0]);
-    // The parent has one operation, regardless of the kill.
+    // The parent has only one operation, although its service was killed.
     let parents = fleet.bench.json(&["ops", "list", "--app", "parent", "-o", "json"]);
     let [operation] = parents.as_array().unwrap().as_slice() else { panic!("{parents}") };
     assert_eq!(operation["phase"], "Succeeded");

@@ -96,7 +96,8 @@ fn an_application_with_the_finalizer_is_deleted_with_its_objects() {
     wait_until_gone(&fleet, "backend");
     assert_eq!(changes_since(&fleet, before), DELETION_ORDER);
     assert!(has_object(&fleet, "frontend"), "objects of other applications are kept");
-    // An Application with the same name is a new one. It must be synced from scratch, at the same commit.
+    // An Application with the same name is a new Application. It must be synced from scratch, at the same
+    // commit.
     fs::write(fleet.path("backend.yaml"), file).unwrap();
     wait_until_known(&fleet, "backend");
     fleet.wait_until_synced(&["backend"]);
@@ -129,7 +130,8 @@ fn a_killed_service_continues_a_deletion() {
     }
 }
 
-/// The Application must stay, report the reason, and be deleted after the hook is fixed in its repository.
+/// The Application must stay and report the reason. Once the hook is fixed in the repository, it must be
+/// deleted.
 #[test]
 fn a_failed_deletion_is_explained_and_retried() {
     let fleet = deletable_fleet("sim.tidegate.dev/outcome: fail");
@@ -153,8 +155,8 @@ fn a_failed_deletion_is_explained_and_retried() {
     Fleet::stop(service);
 }
 
-/// A waiting deletion must name the operation and the command that ends it. A repeated request must keep
-/// waiting.
+/// The message about a waiting deletion must contain the operation and the command that ends it. A repeated
+/// request must keep waiting.
 #[test]
 fn a_deletion_waits_for_the_running_operation_and_names_it() {
     let fleet = deletable_fleet("sim.tidegate.dev/ready-after: 10ms");
@@ -163,18 +165,18 @@ fn a_deletion_waits_for_the_running_operation_and_names_it() {
     let service = fleet.serve();
     fleet.wait_until("backend", |_| !fleet.creations("Job", "migrate").is_empty());
     let mut delete = fleet.bench.start(&["app", "delete", "backend", "--yes"]);
-    delete.wait_for_line("it is deleted when operation");
+    delete.wait_for_line("the Application is deleted when operation");
     let message = fleet.condition("backend", "DeletionWarning");
     assert!(message.contains("`tidegate app terminate backend` terminates that operation"), "{message}");
     delete.signal("TERM");
     delete.finish().expect_code(3);
-    // The requester stays recorded although the file is gone.
+    // The requester stays recorded although the file was deleted.
     let requester =
         |app: &Value| app["metadata"]["annotations"]["tidegate.dev/deletion-requested-by"].to_string();
     assert!(!fleet.path("backend.yaml").exists());
     assert!(requester(&fleet.get("backend")).contains("tester"), "{}", fleet.get("backend")["metadata"]);
     let mut again = fleet.bench.start(&["app", "delete", "backend", "--yes"]);
-    again.wait_for_line("it is deleted when operation");
+    again.wait_for_line("the Application is deleted when operation");
     let other = ["app", "delete", "backend", "--cascade", "background", "--yes"];
     let refused = fleet.bench.run(&other).expect_code(4);
     assert!(refused.err.contains("--cascade foreground"), "{}", refused.err);
@@ -186,8 +188,7 @@ fn a_deletion_waits_for_the_running_operation_and_names_it() {
     Fleet::stop(service);
 }
 
-/// A deletion that has not started must be canceled. A deletion that has started must report that it
-/// continues.
+/// If a deletion hasn't started, it must be canceled. If it has started, it must report that it continues.
 #[test]
 fn a_restored_file_cancels_a_deletion_that_has_not_started() {
     let fleet = deletable_fleet("sim.tidegate.dev/ready-after: 3s");
@@ -203,7 +204,7 @@ fn a_restored_file_cancels_a_deletion_that_has_not_started() {
     let back = fleet.wait_until("backend", |app| message(app).contains("is not being deleted"));
     assert!(back.get("operation").is_none() && back["metadata"].get("deletionTimestamp").is_none(), "{back}");
     assert_eq!(changes_since(&fleet, before), Vec::<String>::new());
-    // No Application depends on the backend any more, so its deletion has started when the file is restored.
+    // No Application depends on the backend anymore, so its deletion has started when the file is restored.
     fleet.replace("frontend.yaml", needs, "  name: frontend\n");
     fleet.wait_until("frontend", |app| app["metadata"].get("annotations").is_none());
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
@@ -211,7 +212,7 @@ fn a_restored_file_cancels_a_deletion_that_has_not_started() {
     fs::write(fleet.path("backend.yaml"), &file).unwrap();
     let error_message = fleet.condition("backend", "DeletionWarning");
     assert!(
-        error_message.contains("it was created again") && error_message.contains("still deleting"),
+        error_message.contains("the Application was recreated") && error_message.contains("still deleting"),
         "{error_message}"
     );
     fleet.wait_until("backend", |app| {
@@ -223,7 +224,7 @@ fn a_restored_file_cancels_a_deletion_that_has_not_started() {
     Fleet::stop(service);
 }
 
-/// The hook is no longer in the manifests, and the inventory contains no hooks.
+/// The hook is no longer in the manifests, and the inventory doesn't contain hooks.
 #[test]
 fn a_hook_of_an_earlier_sync_is_deleted_with_its_application() {
     let fleet = Fleet::new();
@@ -275,7 +276,8 @@ fn an_application_is_deleted_by_command() {
     Fleet::stop(service);
 }
 
-/// Without the resources finalizer the objects stay, so no deletion hook may run, because it could delete their data.
+/// Without the resources finalizer, the objects stay. Deletion hooks must not run then, because they could
+/// delete the objects' data.
 #[test]
 fn no_deletion_hook_runs_if_the_objects_stay() {
     let fleet = deletable_fleet("sim.tidegate.dev/ready-after: 10ms");
@@ -372,7 +374,7 @@ fn a_folder_whose_files_appear_late_is_awaited() {
     let aside = |name: &str| fleet.bench.path().join(name);
     names.iter().for_each(|name| fs::rename(fleet.path(name), aside(name)).unwrap());
     let service = fleet.bench.start(&["serve", "--sim", "--apps", "fleet"]);
-    // The hook ends meanwhile, but the operation cannot write anything.
+    // The hook finishes in the meantime, but the operation can't write anything.
     let id = fleet.bench.newest_of("backend");
     let explain = || fleet.bench.run(&["explain", &id]).out;
     let is_told = |said: String| said.contains("project default has not been read yet");

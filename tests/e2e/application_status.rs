@@ -1,5 +1,5 @@
-//! The complete status of Applications of each type, field by field, with the field tables of Argo CD's
-//! resources: other fields must be absent.
+//! The complete status of Applications of each type, compared field by field with the field tables of Argo
+//! CD's resources. No other fields may be present.
 
 use serde_json::{Value, json};
 
@@ -12,7 +12,7 @@ const COMMIT: &str = "<commit>";
 const ID: &str = "<id>";
 const TEXT: &str = "<text>";
 
-/// A repository with a folder for each Application, and a service.
+/// A repository with a folder for each Application, and a service that manages the Applications.
 struct Samples {
     bench: Bench,
     service: Running,
@@ -98,7 +98,7 @@ impl Samples {
         Self { bench, service }
     }
 
-    /// Writes an Application of these folders, with additional fields.
+    /// Writes an Application whose sources are these folders, with additional fields.
     fn apply(&self, name: &str, folders: &[&str], spec: &Value) {
         let mut app = json!({
             "apiVersion": "argoproj.io/v1alpha1", "kind": "Application", "metadata": {"name": name},
@@ -116,7 +116,7 @@ impl Samples {
         self.status(name, |status| status["reconciledAt"].is_string());
     }
 
-    /// Returns its status with placeholders, once it satisfies a predicate.
+    /// Waits until an Application's status satisfies a predicate, and returns it with placeholders.
     #[track_caller]
     fn status(&self, name: &str, is_met: impl Fn(&Value) -> bool) -> Value {
         let get = || {
@@ -140,13 +140,13 @@ fn source(folder: &str) -> Value {
     json!({"repoURL": "./repo", "path": folder, "targetRevision": "HEAD"})
 }
 
-/// Returns true for a time in the format of the API server: whole seconds of UTC.
+/// Returns true if the text is a time in the format of the API server, that is, UTC in whole seconds.
 fn is_time(text: &str) -> bool {
     let shape: String = text.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
     shape == "0000-00-00T00:00:00Z"
 }
 
-/// Replaces values that differ between runs by placeholders of their type.
+/// Replaces values that differ between runs with placeholders for their type.
 fn placeholders(value: Value, field: &str) -> Value {
     match value {
         Value::Object(fields) => {
@@ -187,7 +187,7 @@ fn comparison(status: &str, folder: &str) -> Value {
     })
 }
 
-/// Returns the status of an object with a wave and a health, or without.
+/// Returns the status of an object, optionally with a wave and a health.
 fn resource(api: (&str, &str), name: &str, status: &str, more: &Value) -> Value {
     let (group, kind) = api;
     let mut resource =
@@ -220,7 +220,7 @@ fn operation(folder: &str, request: &Value, end: (&str, &str), resources: &Value
     })
 }
 
-/// Returns the initiator. The id comes from the log.
+/// Returns the initiator of an operation. The ID comes from the log.
 fn initiator(sync: &Value) -> Value {
     json!({"initiatedBy": {"username": TEXT}, "info": info(), "sync": sync})
 }
@@ -243,7 +243,7 @@ fn an_application_with_a_hook_and_waves() {
         "reconciledAt": TIME, "sourceType": "Directory",
         "sync": comparison("OutOfSync", "shop"),
         "health": {"status": "Missing", "lastTransitionTime": TIME},
-        // Hooks are not included: their results are in the operation.
+        // Hooks are missing here, because their results are in the operation.
         "resources": [
             resource(MAP, "settings", "OutOfSync", &json!({"health": missing, "syncWave": -1})),
             resource(DEPLOYMENT, "web", "OutOfSync", &json!({"health": missing, "syncWave": 1})),
@@ -307,7 +307,7 @@ fn an_application_of_several_sources_that_is_synced_automatically() {
     samples.apply("pair", &["first", "second"], &json!({"syncPolicy": {"automated": {"prune": true}}}));
     let mut status =
         samples.status("pair", |status| is_synced(status) && status["sync"]["status"] == "Synced");
-    // Both are applied at once, and listed in the order of completion.
+    // Both objects are applied at once, and listed in the order of completion.
     let done = status.pointer_mut("/operationState/syncResult/resources").and_then(Value::as_array_mut);
     done.unwrap().sort_by_key(|result| result["name"].to_string());
     let sources = json!([source("first"), source("second")]);
@@ -351,7 +351,7 @@ fn applications_that_cannot_be_compared() {
     samples.apply("nowhere", &["missing"], &json!({}));
     samples.apply("stranger", &["first"], &json!({"project": "unknown"}));
     let has_condition = |status: &Value| status["conditions"].is_array();
-    // The commit has no such folder.
+    // The commit doesn't contain this folder.
     let status = samples.status("nowhere", has_condition);
     let expected = json!({
         "reconciledAt": TIME, "health": {"status": "Unknown", "lastTransitionTime": TIME},
@@ -423,7 +423,7 @@ fn an_application_that_is_synced_and_degraded() {
     let expected = json!({
         "reconciledAt": TIME, "sourceType": "Directory",
         "sync": comparison("Synced", "sick"),
-        // Argo CD leaves the message empty.
+        // Argo CD leaves this message empty.
         "health": {"status": "Degraded", "lastTransitionTime": TIME, "message": TEXT},
         "summary": {"images": ["example.com/sick:1"]},
         "resources": [resource(DEPLOYMENT, "sick", "Synced", &json!({"health": {"status": "Degraded", "message": TEXT}}))],
@@ -467,13 +467,13 @@ fn an_unneeded_object_that_was_not_pruned() {
         "sync": comparison("OutOfSync", "shrinking"),
         "health": {"status": "Healthy", "lastTransitionTime": TIME},
         "resources": [
-            // The wave of a prune is our own field.
+            // The wave of a prune is a field of our own.
             resource(MAP, "leaves", "OutOfSync", &json!({"requiresPruning": true, "pruneWave": 0})),
             resource(MAP, "stays", "Synced", &json!({})),
         ],
         "operationState":
             operation("shrinking", &request, ("Succeeded", "successfully synced (all tasks run)"), &results),
-        // The second of two complete syncs: the limit is one, and partial ones do not count.
+        // This is the second of two complete syncs. The limit is one, and partial syncs don't count.
         "history": [{
             "id": 1, "revision": COMMIT, "source": source("shrinking"), "deployStartedAt": TIME, "deployedAt": TIME,
             "initiatedBy": {"username": TEXT},

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::fleet::Fleet;
 
-/// Returns the ids of its operations, oldest first.
+/// Returns the operation IDs of an application, oldest first.
 fn operations(fleet: &Fleet, app: &str) -> Vec<String> {
     let list = fleet.bench.json(&["ops", "list", "--app", app, "-o", "json"]);
     list.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap().to_owned()).collect()
@@ -46,7 +46,7 @@ fn a_lost_or_damaged_status_is_restored_without_another_sync() {
     assert!(told.contains("damaged") && told.contains("backend.damaged-1"), "{told}");
     assert_eq!(fs::read(status("backend").with_extension("damaged-1")).unwrap(), whole[..whole.len() / 2]);
     assert!(fleet.condition("frontend", "StatusRebuiltWarning").contains("operation log"));
-    // An application without a resource has nothing to lose.
+    // The application `other` doesn't have a resource, so its damaged state is only moved aside.
     assert!(status("other").with_extension("damaged-1").exists());
     // The next commit is synced as usual, which resolves the condition.
     fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
@@ -86,10 +86,10 @@ fn without_a_writable_status_no_operation_starts() {
         assert!(condition.contains(part), "{part}: {condition}");
     }
     fleet.wait_until("backend", |app| app["operation"]["sync"].is_object());
-    assert!(fleet.condition("backend", "StatusWriteError").contains("starts after that"));
+    assert!(fleet.condition("backend", "StatusWriteError").contains("starts when the status is stored"));
     assert!(fleet.bench.run(&["app", "get", "backend"]).expect_code(0).out.contains("StatusWriteError"));
     assert_eq!((operations(&fleet, "backend").len(), fleet.creations("Job", "migrate").len()), (1, 1));
-    // Other applications do not report it, and it disappears once resolved.
+    // Other applications don't report the problem, and it disappears once it is resolved.
     assert!(fleet.get("frontend")["status"].get("conditions").is_none());
     fs::remove_dir(folder).unwrap();
     let synced = fleet.wait_until("backend", |app| {
@@ -102,7 +102,7 @@ fn without_a_writable_status_no_operation_starts() {
     Fleet::stop(service);
 }
 
-/// An operation whose id is persisted continues after a kill, even if later writes fail.
+/// An operation whose id is persisted continues after its service was killed, even if later writes fail.
 #[test]
 fn a_recorded_operation_continues_with_an_unwritable_status() {
     let fleet = Fleet::new();
@@ -138,7 +138,7 @@ fn health_is_assessed_while_manifests_are_unreadable() {
         (&found["status"]["sync"]["status"], &deployment(&found)["status"]),
         (&"Unknown".into(), &"Unknown".into())
     );
-    // The same from the beginning: earlier applications are watched.
+    // The same is true from the start of the service, because it watches earlier applications.
     Fleet::stop(service);
     let service = fleet.serve();
     assert_eq!(deployment(&fleet.get("frontend"))["health"]["status"], "Missing");
@@ -150,7 +150,7 @@ fn health_is_assessed_while_manifests_are_unreadable() {
 #[test]
 fn commands_wait_for_the_service_and_report_when_it_is_stopped() {
     let fleet = Fleet::new();
-    // The service is not running yet: the command keeps waiting.
+    // The service isn't running yet, so the command keeps waiting.
     let mut waiting = fleet.bench.start(&["app", "wait", "--timeout", "10m"]);
     waiting.wait_for_line("no `tidegate serve` is running here yet");
     let service = fleet.serve();
@@ -216,7 +216,7 @@ fn an_invalid_specification_is_a_condition_of_its_application() {
     Fleet::stop(service);
 }
 
-/// The example with one application that is synced manually.
+/// Returns the example with one application that is synced manually.
 fn manual_fleet(name: &str) -> Fleet {
     let fleet = Fleet::new();
     let policy = "    automated:\n      prune: true\n      selfHeal: true\n";
@@ -264,7 +264,7 @@ fn the_changes_of_a_sync_are_shown() {
     let wrong = fleet.bench.run(&["app", "diff", "database", "--revision", "none"]).expect_code(2);
     assert!(wrong.err.contains("no branch, tag or commit"), "{}", wrong.err);
     assert!(wrong.err.contains("and no tag matches it as a version constraint"), "{}", wrong.err);
-    // The error names what is missing, and what exists.
+    // The error contains the missing names and the existing names.
     let refused =
         fleet.bench.run(&["app", "sync", "database", "--resource", "apps:StatefulSet:fleet/databse"]);
     let refused = refused.expect_code(1);
@@ -290,7 +290,7 @@ fn a_rollback_restores_an_earlier_sync() {
     fleet.bench.run(&["app", "rollback", "frontend", "7"]).expect_code(4);
     let why = "it greets\nnobody";
     fleet.bench.run(&["app", "rollback", "frontend", "--reason", why]).expect_code(0);
-    // The requester and the reason are in the log and in the Application, as in Argo CD.
+    // The requester and the reason are recorded in the log and, as in Argo CD, in the Application.
     let listed = fleet.bench.json(&["ops", "list", "--app", "frontend", "-o", "json"]);
     assert_eq!(listed.as_array().unwrap().last().unwrap()["reason"], "it greets nobody");
     assert_eq!(listed[0]["reason"], Value::Null, "there is no reason");
@@ -309,7 +309,7 @@ fn a_rollback_restores_an_earlier_sync() {
     );
     let refused = fleet.bench.run(&["app", "rollback", "backend"]).expect_code(4);
     assert!(refused.err.contains("auto-sync"), "{}", refused.err);
-    // A rollback that would be reverted immediately is refused, except as a dry run or to the current target
+    // A rollback that would be reverted immediately is rejected, except as a dry run or to the current target
     // revision.
     let first = first.as_str().unwrap();
     let refused = fleet.bench.run(&["app", "sync", "backend", "--revision", first]).expect_code(4);
@@ -450,8 +450,8 @@ fn the_reasons_are_named() {
     Fleet::stop(service);
 }
 
-/// With the option to fail, an object that another application also has is only a warning in the comparison. The sync
-/// therefore starts, and reports the reason for its failure.
+/// Another application has the same object. With the option to fail in this case, the comparison only shows a
+/// warning. The sync therefore starts, and reports the reason for its failure.
 #[test]
 fn a_sync_of_a_shared_object_fails_if_requested() {
     let fleet = Fleet::new();
@@ -470,7 +470,7 @@ fn a_sync_of_a_shared_object_fails_if_requested() {
     let twin = fleet.wait_until("twin", fails);
     assert!(fleet.condition("twin", "SharedResourceWarning").contains("twin and frontend"));
     assert_eq!(twin["status"]["sync"]["status"], "OutOfSync", "{twin}");
-    // By either name.
+    // The command accepts the name with or without the namespace.
     for name in ["frontend", "argocd/frontend"] {
         assert_eq!(operations(&fleet, name).len(), 1, "{name}");
         fleet.bench.run(&["explain", name]).expect_code(0);

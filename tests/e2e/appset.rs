@@ -117,7 +117,7 @@ fn errors_are_named_and_the_exit_code_shows_their_origin() {
         (
             APPSET.replace("list: {elements:", "list: {element:"),
             2,
-            "neither elements nor elementsYaml is set, and element is unknown; for no elements, use elements: []",
+            "neither elements nor elementsYaml is set, and element is unknown; for an empty list, use elements: []",
         ),
         (
             "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n".to_owned(),
@@ -141,13 +141,13 @@ fn errors_are_named_and_the_exit_code_shows_their_origin() {
     let twice = "contains applications with duplicate name: db: one from generators[0].matrix, element 1, folder db, and one from generators[0].matrix, element 2, folder db";
     assert!(ran.err.contains(twice), "{ran:?}");
     assert!(ran.err.contains("these fields have no effect: spec.unheard"), "{ran:?}");
-    // Each ApplicationSet is valid on its own, but not together.
+    // Each ApplicationSet is valid on its own, but the two conflict.
     bench.write("sets/fleet.yaml", format!("{APPSET}---\n{}", APPSET.replace("name: fleet", "name: other")));
     let ran = bench.run(&args).expect_code(2);
     assert!(ran.err.contains("several ApplicationSets generate an Application dev-db"), "{ran:?}");
 }
 
-/// Writes an ApplicationSet of these Applications, `NAME ENV` each, with this strategy.
+/// Writes an ApplicationSet with this strategy that generates these Applications (`NAME ENV` each).
 pub fn write_appset(bench: &Bench, members: &[&str], strategy: &Value) {
     let elements: Vec<Value> = members
         .iter()
@@ -178,7 +178,8 @@ fn select(operator: &str, env: &[&str]) -> Value {
     json!([{"key": "env", "operator": operator, "values": env}])
 }
 
-/// dev, then qa with two at once, then prod one by one; deleted in reverse.
+/// Returns a strategy that syncs dev, then two qa Applications at once, then the prod Applications one by
+/// one. The deletion order is reversed.
 pub fn three_steps() -> Value {
     json!({
         "type": "RollingSync", "deletionOrder": "Reverse",
@@ -228,7 +229,7 @@ fn a_plan_shows_when_members_are_synced_and_deleted() {
     let numbers: Vec<&Value> =
         deletion["steps"].as_array().unwrap().iter().map(|step| &step["step"]).collect();
     assert_eq!(numbers, [&json!(3), &json!(2), &json!(1), &json!(null)], "as counted by the strategy");
-    // Branches are resolved.
+    // Branches are resolved to commits.
     let revision = plan["applications"][0]["revisions"][0].as_str().unwrap();
     assert!(revision.len() == 40 && revision.bytes().all(|byte| byte.is_ascii_hexdigit()), "{plan}");
     assert_eq!(plan["applications"][0]["targetRevisions"], json!(["HEAD"]));
@@ -248,7 +249,7 @@ fn a_step_limits_its_concurrent_members() {
         (json!(-2), json!(0)),
         (json!("50%"), json!(2)),
         (json!("100%"), json!(5)),
-        // Rounded down, but not to an unintended zero.
+        // Percentages are rounded down, but never to zero unless they are 0 %.
         (json!("1%"), json!(1)),
         (json!("0%"), json!(0)),
         (json!("00%"), json!(0)),
@@ -311,7 +312,7 @@ fn the_order_of_a_deletion_is_shown_separately() {
         (&deletion["order"], members(&deletion["steps"])),
         (&json!("AllAtOnce"), vec![vec!["db-dev", "web-dev"]])
     );
-    // Files are read-only for this command.
+    // The command never changes files.
     let ran = bench.run(&["appset", "delete", "-f", "sets/fleet.yaml", "--yes"]).expect_code(2);
     assert!(ran.err.contains("--plan"), "{ran:?}");
 }
@@ -340,7 +341,11 @@ fn errors_in_steps_and_orders_say_what_to_do() {
             json!("Custom"),
             "deletionOrder Custom needs steps; set them in spec.strategy.deletionSync",
         ),
-        ("/type", json!("AllAtOnce"), "there are none; set spec.strategy.type to RollingSync"),
+        (
+            "/type",
+            json!("AllAtOnce"),
+            "the ApplicationSet has no such steps; set spec.strategy.type to RollingSync",
+        ),
     ] {
         let mut strategy = three_steps();
         *strategy.pointer_mut(field).unwrap() = value;
@@ -349,7 +354,7 @@ fn errors_in_steps_and_orders_say_what_to_do() {
         assert!(ran.err.contains("ApplicationSet fleet: ") && ran.err.contains(text), "{text}: {ran:?}");
         assert_eq!(ran.out, "");
     }
-    // So are settings that would prevent later deletions.
+    // Settings that would prevent later deletions are rejected too.
     write_appset(&bench, &FLEET, &three_steps());
     let written = std::fs::read_to_string(bench.path().join("sets/fleet.yaml")).unwrap();
     let annotated = |annotation: &str| {
@@ -367,11 +372,11 @@ fn errors_in_steps_and_orders_say_what_to_do() {
     bench.write("sets/fleet.yaml", written.replacen("\"spec\":{", ignoring, 1));
     let ran = bench.run(&PLAN).expect_code(2);
     assert!(ran.err.contains("spec.ignoreApplicationDifferences: ") && ran.err.contains(".spec["), "{ran:?}");
-    // Ineffective settings are reported, but are not errors.
+    // Settings without an effect are reported, but aren't errors.
     annotated("\"tidegate.dev/deletion-sync\":\"steps: []\"");
     let ran = bench.run(&PLAN).expect_code(0);
     assert!(ran.err.contains("tidegate.dev/deletion-sync has no effect without"), "{ran:?}");
-    // An unresolvable revision is displayed as written.
+    // A revision that can't be resolved is shown as written.
     write_appset(&bench, &FLEET[..1], &json!({}));
     let written = std::fs::read_to_string(bench.path().join("sets/fleet.yaml")).unwrap();
     bench.write("sets/fleet.yaml", written.replace("./repo", "./none"));
@@ -410,7 +415,7 @@ onPending: fail
     insta::assert_snapshot!("appset_plan_text", redacted("text"));
     insta::assert_snapshot!("appset_plan_mermaid", redacted("mermaid"));
     insta::assert_snapshot!("appset_plan_svg", redacted("svg"));
-    // A diagram shows one ApplicationSet.
+    // A diagram can show only one ApplicationSet.
     bench.write(
         "sets/fleet.yaml",
         format!("{set}\n---\n{}", set.to_string().replace("\"fleet\"", "\"other\"")),

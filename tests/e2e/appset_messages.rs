@@ -1,5 +1,5 @@
-//! Messages about ApplicationSets with irregular rollouts and deletions: departed members, approvals,
-//! retries, terminations, and possible actions.
+//! Messages about ApplicationSets with irregular rollouts and deletions. They cover departed members,
+//! approvals, retries, terminations, and possible actions.
 
 use std::fs;
 
@@ -58,7 +58,7 @@ fn a_member_that_left_during_a_rollout_stays_in_its_record() {
     let service = appset.serve();
     appset.wait_for_status(|status| status["rollout"]["steps"][2]["status"] == "Held");
     let operation = id(&appset.operations("dev-a")[0]);
-    // One member at its target, and one waiting for its turn, are no longer generated.
+    // Two members are no longer generated: one at its target, and one that is waiting for its turn.
     appset.edit("{name: dev-a, env: dev, path: web}, ", "");
     appset.edit(", {name: prod-b, env: prod, path: web}", "");
     let left = |run: &Value| run["departed"].as_array().map_or(0, Vec::len);
@@ -72,7 +72,7 @@ fn a_member_that_left_during_a_rollout_stays_in_its_record() {
     appset.wait_for_status(|status| status["rollout"]["outcome"] == "Completed");
     service.signal("TERM");
     service.finish().expect_code(0);
-    // Also without a running process.
+    // The output is the same without a running process.
     let runs = appset.runs();
     let rollout = runs.iter().find(|run| run["kind"] == "rollout").unwrap();
     assert!(
@@ -131,7 +131,8 @@ fn the_approver_of_held_deletions_is_recorded() {
     assert_eq!(approval["at"], decision["at"]);
     let at = approval["at"].as_str().unwrap();
     assert!(at <= run["startedAt"].as_str().unwrap(), "it started after the approval: {run:#}");
-    let words = format!("held because their number exceeded the limit; approved by tester (CHG-9) at {at}");
+    let words =
+        format!("blocked because their number exceeded the limit; approved by tester (CHG-9) at {at}");
     for args in [&["show-run", &id(deletion)][..], &["status", "fleet"]] {
         let text = appset.appset(args).expect_code(0).out;
         assert!(text.contains(&words), "{args:?}: {text}");
@@ -183,7 +184,7 @@ fn an_impossible_request_is_answered_with_the_possible_ones() {
     assert!(done.err.contains("; no other Application can be retried now"), "{done:?}");
     let all = appset.appset(&["retry", "fleet"]).expect_code(4);
     assert!(
-        all.err.contains("select with --app or --step") && all.err.contains("; nothing can be retried now"),
+        all.err.contains("use --app or --step to select") && all.err.contains("; nothing can be retried now"),
         "{all:?}"
     );
     appset.appset(&["skip", "fleet", "--app", "prod-a", "--reason", "moved"]).expect_code(0);
@@ -205,7 +206,7 @@ fn an_accepted_retry_is_visible_before_it_starts() {
     appset.wait_until_explained("starts it again");
     service.signal("TERM");
     service.finish().expect_code(0);
-    // The branch cannot be resolved, so no rollout starts.
+    // The branch can't be resolved, so no rollout starts.
     let (repository, away) = (appset.bench.path().join("apps/repo"), appset.bench.path().join("away"));
     fs::rename(&repository, &away).unwrap();
     let service = appset.serve();
@@ -257,7 +258,7 @@ fn members_that_a_user_excluded_from_a_deletion_stay() {
         }
         appset.wait_for_status(|status| status["deletion"]["outcome"] == "Completed");
     }
-    // The last run records the remaining members of the previous two, and the reason.
+    // The last run records the reason, and the members that remain from the previous two runs.
     let last = appset.wait_for_status(|status| status["deletion"]["members"].as_array().unwrap().len() == 3);
     let members: Vec<(&Value, &Value)> = last["deletion"]["members"]
         .as_array()
@@ -403,7 +404,7 @@ fn unmanaged_appsets_are_shown_in_their_last_state() {
     assert_eq!((&last["rollout"], &last["rolloutId"]), (&status["rollout"], &status["rolloutId"]));
     let unknown = appset.appset(&["get", "other"]).expect_code(2);
     assert!(unknown.err.contains("there is no ApplicationSet other"), "{unknown:?}");
-    // An unmanaged ApplicationSet accepts no requests.
+    // An ApplicationSet that isn't managed doesn't accept requests.
     let pause = appset.appset(&["pause", "fleet"]).expect_code(4);
     assert!(pause.err.contains("no `tidegate serve` is running in"), "{pause:?}");
 }

@@ -1,11 +1,11 @@
-//! `tidegate appset plan --compare`: preview of the changes of managed Applications.
+//! `tidegate appset plan --compare`, which previews the changes of managed Applications.
 
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
 
-/// Returns an ApplicationSet of these Applications, each of a folder at a revision, with an addition to each
-/// source.
+/// Returns an ApplicationSet that generates these Applications, each with a folder and a revision. `source`
+/// is added to each Application's source.
 fn appset(members: &[(&str, &str, &str)], source: &str) -> String {
     let element = |(name, path, revision): &(&str, &str, &str)| {
         format!("{{name: {name}, path: {path}, revision: {revision}}}")
@@ -69,7 +69,7 @@ fn changes_are_previewed_before_they_are_made() {
     wait_until(&bench, &["a", "b", "c"], is_synced);
     let second = commit(&bench, "2");
     let next = appset(&[("a", "a", &first), ("b", "d", &second), ("d", "d", &second)], "");
-    // Next to the managed one, but not read by the service.
+    // This file is next to the managed one, but the service doesn't read it.
     bench.write("apps/next.txt", &next);
     let args = ["appset", "plan", "-f", "apps/next.txt", "--compare", "-o", "json"];
     let plan = bench.json(&args)["plans"][0].clone();
@@ -123,7 +123,7 @@ fn changes_are_previewed_before_they_are_made() {
             .is_some_and(|all| all.last().is_some_and(|last| last["revision"] == second.as_str()))
     });
     crate::fleet::Fleet::stop(service);
-    // Without a service the command fails.
+    // Without a service, the command fails.
     let ran = bench.run(&args).expect_code(4);
     assert!(ran.err.contains("no `tidegate serve` is running"), "{ran:?}");
 }
@@ -153,13 +153,13 @@ fn options_of_the_service_affect_the_preview() {
         "{plan:#}"
     );
     assert_eq!(plan["rollout"], Value::Null);
-    // Applications that the policy excludes differ from the generated ones, which is reported.
+    // The preview reports Applications that differ from the generated ones because the policy excludes them.
     bench.write("apps/fleet.yaml", appset(&[("a", "c", &first)], ""));
     let explained = || bench.run(&["appset", "explain", "fleet"]).expect_code(0).out;
     let left = "2 of its 2 Applications are left unchanged: a: it differs from the generated Application, and \
                 the policy does not allow updates; b: it is no longer generated";
     assert!(std::iter::repeat_with(explained).take(3000).any(|told| told.contains(left)), "{}", explained());
-    // The status also reports it.
+    // The status reports them too.
     bench.write("apps/fleet.yaml", appset(&[("a", "a", &first)], "").replacen("spec:\n", steps, 1));
     let found = std::iter::repeat_with(explained)
         .take(3000)

@@ -1,5 +1,6 @@
 //! ApplicationSets, managed from a folder on the simulated cluster. The audit log shows their order: each
-//! Application deploys into its own namespace, and its last object is written when its Deployment is ready.
+//! Application deploys into its own namespace, and the last object is written when the Application's
+//! Deployment is ready.
 
 use std::fs;
 
@@ -40,13 +41,13 @@ pub const STEPS: &str = "
           maxUpdate: 1
 ";
 
-/// An ApplicationSet with its repository and its service.
+/// An ApplicationSet with its repository and the service that manages it.
 pub struct ManagedAppset {
     pub bench: Bench,
 }
 
 impl ManagedAppset {
-    /// Creates it with these members: name, environment.
+    /// Creates the ApplicationSet with these members (name and environment).
     pub fn new(strategy: &str, members: &[(&str, &str)]) -> Self {
         let bench = Bench::new();
         bench.write("apps/repo/web/web.yaml", WEB);
@@ -109,7 +110,8 @@ impl ManagedAppset {
         found["sequence"].as_u64()
     }
 
-    /// Returns the start of an Application's deployment, and the time when its Deployment was ready.
+    /// Returns the position of the first write of an Application's deployment, and of the write at which its
+    /// Deployment was ready.
     #[track_caller]
     fn span(&self, name: &str) -> (u64, u64) {
         let made =
@@ -159,7 +161,7 @@ spec:
 pub const FIVE: &[(&str, &str)] =
     &[("dev-a", "dev"), ("dev-b", "dev"), ("qa-a", "qa"), ("prod-a", "prod"), ("prod-b", "prod")];
 
-/// Returns the state of each Application by the status of the ApplicationSet.
+/// Returns the state of each Application according to the ApplicationSet's status.
 fn statuses(set: &Value) -> Vec<(String, String)> {
     let all = set["status"]["applicationStatus"].as_array().cloned().unwrap_or_default();
     let text = |one: &Value, field: &str| one[field].as_str().unwrap().to_owned();
@@ -181,8 +183,8 @@ fn condition<'s>(set: &'s Value, kind: &str) -> Option<&'s Value> {
     set["status"]["conditions"].as_array()?.iter().find(|one| one["type"] == kind)
 }
 
-/// Checks that each step started when every Application of the previous one was ready, and that the last one
-/// ran at once.
+/// Checks that each step started only when every Application of the previous step was ready, and that the
+/// last step's Applications were synced at once.
 #[track_caller]
 fn assert_steps(appset: &ManagedAppset) {
     let [dev_a, dev_b, qa, prod_a, prod_b] =
@@ -248,7 +250,7 @@ fn a_new_commit_is_rolled_out_in_the_same_order() {
     service.finish().expect_code(0);
 }
 
-/// No sync happens before there is something new, so the change must be reported.
+/// No sync happens before there is something new, so the command must report the change.
 #[test]
 fn a_change_after_a_rollout_is_reported() {
     let appset = ManagedAppset::new(STEPS, FIVE);
@@ -357,7 +359,7 @@ fn requests_for_a_finished_rollout_are_refused_with_advice() {
     for (name, _) in FIVE {
         assert_eq!(appset.operations(name).len(), 1, "{name}: nothing was done");
     }
-    // Without steps there is nothing to control.
+    // Without steps, there is nothing to control.
     appset.edit("type: RollingSync", "type: AllAtOnce");
     appset.edit("deletionOrder: Reverse", "deletionOrder: AllAtOnce");
     appset.wait_until(|set| set["spec"]["strategy"]["type"] == "AllAtOnce");
@@ -456,7 +458,7 @@ fn removed_members_are_deleted_and_a_failed_generator_deletes_nothing() {
     service.finish().expect_code(0);
 }
 
-/// Commits during a rollout whose steps take this long.
+/// Commits during a rollout whose steps take this long, and waits until the commit is rolled out.
 fn commit_during_rollout(policy: &str, step: &str) -> (ManagedAppset, Running) {
     let appset = ManagedAppset::new(STEPS, FIVE);
     appset.edit(
@@ -489,7 +491,7 @@ fn a_rollout_finishes_before_a_newer_commit_if_configured() {
 
 #[test]
 fn a_newer_commit_supersedes_a_rollout() {
-    // However slow the machine is, the newer commit comes before the second step.
+    // The newer commit comes before the second step, regardless of how slow the machine is.
     let (appset, service) = commit_during_rollout("supersede", "1h");
     assert_eq!(appset.operations("prod-a").len(), 1, "the first commit never came so far");
     service.signal("TERM");

@@ -1,4 +1,5 @@
-//! Bad input: exit code 2; file, line and cause on standard error; no writes.
+//! Bad input. The exit code is 2, standard error contains the file, the line and the cause, and nothing is
+//! written.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -8,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt as _, symlink};
 use crate::bench::{Bench, redact};
 use crate::manifests::CONFIG;
 
-/// Content of a file, and expected parts of the error.
+/// Returns the content of a file, and the expected parts of the error, for each case.
 fn cases() -> Vec<(&'static str, String, Vec<&'static str>)> {
     let map = |metadata: &str| format!("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  {metadata}\n");
     let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
@@ -81,7 +82,7 @@ fn all_errors_of_all_files_are_reported_together() {
 fn a_huge_file_is_refused_before_it_is_read() {
     let bench = Bench::new();
     let path = bench.write("huge.yaml", "");
-    // A sparse file takes no space on the disk.
+    // A sparse file doesn't use any disk space.
     File::options().write(true).open(path).unwrap().set_len(100 << 20).unwrap();
     let ran = bench.run(&["sync", "huge.yaml", "--app", "a", "--sim"]).expect_code(2);
     assert!(ran.err.contains("huge.yaml:1") && ran.err.contains("104857600 bytes"), "{}", ran.err);

@@ -1,4 +1,4 @@
-//! A folder, a state directory, and the command in it.
+//! Test environment: a folder that contains a state directory, and the command that runs in it.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,10 +12,10 @@ use std::time::Duration;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Time limit of a command: only a hang exceeds it, however busy the machine is.
+/// Time limit of a command. Only a hang exceeds it, regardless of how busy the machine is.
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// A folder that contains a state directory.
+/// A folder that contains a state directory, in which commands run.
 pub struct Bench {
     dir: TempDir,
     variables: Vec<(&'static str, PathBuf)>,
@@ -48,7 +48,7 @@ impl Bench {
         path
     }
 
-    /// Does the same as [`Self::write`] with a private file.
+    /// Writes a file as [`Self::write`] does, but makes it accessible only to its owner.
     #[allow(dead_code, reason = "unused by the tests on a control plane")]
     pub fn write_private(&self, name: &str, content: impl AsRef<[u8]>) -> PathBuf {
         let path = self.write(name, content);
@@ -69,7 +69,7 @@ impl Bench {
         ] {
             command.env_remove(name);
         }
-        // Clusters of the user who runs the tests must not be used.
+        // The clusters of the user who runs the tests must not be used.
         for name in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"] {
             command.env_remove(name);
         }
@@ -154,7 +154,7 @@ pub struct CommandOutput {
 }
 
 impl CommandOutput {
-    /// Returns the exit code; fails for a signal.
+    /// Returns the exit code. Fails if a signal ended the command.
     #[track_caller]
     pub fn code(&self) -> i32 {
         self.status.code().unwrap_or_else(|| panic!("ended by a signal: {self:?}"))
@@ -183,10 +183,10 @@ impl Running {
         Self::watch_child(child, stderr)
     }
 
-    /// Starts a command whose standard error goes elsewhere.
+    /// Starts a command whose standard error is redirected elsewhere.
     pub fn start_without_stderr(mut command: Command) -> Self {
         let child = command.spawn().unwrap();
-        // The command is the only writer.
+        // Drops the command, so that the started process is the only writer.
         drop(command);
         Self::watch_child(child, std::io::empty())
     }
@@ -228,7 +228,7 @@ impl Running {
         }
     }
 
-    /// Waits for its API, and returns host and port.
+    /// Waits until the API is ready. Returns its host and port.
     #[track_caller]
     #[allow(dead_code, reason = "unused by the tests on a control plane")]
     pub fn wait_for_api(&mut self) -> String {
@@ -252,7 +252,7 @@ impl Running {
         }
     }
 
-    /// Kills the process some time after its start. It must not have ended before.
+    /// Kills the process some time after its start. The process must not have finished before.
     #[allow(dead_code, reason = "not all users of this module need it")]
     #[track_caller]
     pub fn kill_after(mut self, time: Duration, story: &str) {
@@ -263,7 +263,7 @@ impl Running {
         self.finish();
     }
 
-    /// Waits for the end.
+    /// Waits until the process has finished.
     #[track_caller]
     pub fn finish(mut self) -> CommandOutput {
         let Some(status) = self.wait_for_exit(TIMEOUT) else {
@@ -273,7 +273,7 @@ impl Running {
         self.finish_with(status)
     }
 
-    /// Does the same as [`Running::finish`] for a process that has ended.
+    /// Returns the output as [`Running::finish`] does, for a process that has already finished.
     pub fn finish_with(mut self, status: ExitStatus) -> CommandOutput {
         let err = self.remaining_lines();
         CommandOutput { status, out: self.out.join().unwrap(), err }
@@ -291,7 +291,7 @@ pub fn example(name: &str) -> String {
     root.join(name).to_str().unwrap().to_owned()
 }
 
-/// Sorts the rows of a table: objects of one wave are recorded in the order of the responses.
+/// Sorts the rows of a table, because objects in the same wave are recorded in the order of the responses.
 pub fn sorted(table: &str) -> String {
     let mut blocks: Vec<String> = Vec::new();
     for block in table.split("\n\n") {
@@ -304,8 +304,8 @@ pub fn sorted(table: &str) -> String {
     blocks.join("\n\n")
 }
 
-/// Replaces parts of the output that differ between runs or with changes of health rules: ids, times,
-/// durations, the folder, digests of rules.
+/// Replaces parts of the output that differ between runs or when health rules change: IDs, times, durations,
+/// the folder, and digests of rules.
 pub fn redact(text: &str, bench: &Bench) -> String {
     let mut text = text.replace(bench.path().to_str().unwrap(), "DIR");
     text = text.replace(&example(""), "EXAMPLES/");

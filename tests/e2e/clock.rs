@@ -1,4 +1,5 @@
-//! Changes of the machine's clock during operations, by a library that is loaded before the system's.
+//! Changes of the machine's clock during operations. They are simulated by a library that is loaded before
+//! the system's library.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +10,8 @@ use crate::manifests::{CONFIG, STUCK};
 
 const HOUR: i64 = 3600;
 
-/// Adds the seconds in the file of `CLOCK_SKEW` to the time of day. Elapsed time is not affected.
+/// Adds the seconds in the file whose path is in `CLOCK_SKEW` to the time of day. Doesn't change elapsed
+/// time.
 const LIBRARY: &str = r#"
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -32,7 +34,7 @@ int clock_gettime(clockid_t id, struct timespec *at) {
 }
 "#;
 
-/// A bench on a machine with an adjustable clock.
+/// A test environment on a machine with an adjustable clock.
 struct SkewedClock {
     bench: Bench,
     skew: PathBuf,
@@ -76,7 +78,7 @@ impl SkewedClock {
         sync
     }
 
-    /// Returns the seconds until the deadline of the wave, which is ten minutes and has not passed.
+    /// Returns the seconds until the deadline of the wave, which is ten minutes and hasn't passed yet.
     fn seconds_left(&self) -> u64 {
         let explained = self.bench.json(&["explain", "a", "-o", "json"]);
         assert!(explained["secondsSinceDeadline"].is_null(), "{explained}");
@@ -110,14 +112,14 @@ fn a_clock_step_between_processes_is_reported_and_changes_no_deadline() {
         let ran = skewed.run(&["resume", "a", "--sim", "--timeout", "300ms"]).expect_code(3);
         assert!(ran.err.contains("the clock of this machine is ") && ran.err.contains(text), "{}", ran.err);
     }
-    // The old clock no longer matters.
+    // The earlier clock no longer has any effect.
     skewed.set_clock(HOUR);
     skewed.run(&["ops", "terminate", "a"]).expect_code(0);
     let ran = skewed.run(&["ops", "list"]).expect_code(0);
     assert!(!ran.err.contains("the clock"), "{}", ran.err);
 }
 
-/// An operation must not become the newest by its start time or id because of a clock that was wrong once.
+/// An operation must not become the newest one because the clock was wrong when it got its ID or start time.
 #[test]
 fn the_open_operation_is_listed_first_and_the_others_in_log_order() {
     let skewed = SkewedClock::new();

@@ -1,4 +1,4 @@
-//! A control plane in another namespace than `argocd`: its Applications have plain names.
+//! A control plane in a namespace other than `argocd`. Its Applications have names without a namespace.
 
 use std::fs;
 
@@ -7,7 +7,8 @@ use crate::fleet::Fleet;
 const NAMESPACE: &str = "openshift-gitops";
 const ID: &str = "argocd.argoproj.io/tracking-id";
 
-/// The fleet, with an Application that names the control namespace itself, and another Application in `argocd`.
+/// Returns the fleet with an Application that explicitly specifies the control namespace, and another
+/// Application in `argocd`.
 fn fleet() -> Fleet {
     let fleet = Fleet::new();
     fleet.replace(
@@ -61,7 +62,7 @@ fn check(fleet: &Fleet) {
 #[test]
 fn applications_of_another_control_namespace_use_plain_names() {
     let mut fleet = fleet();
-    // For the service and its clients.
+    // The variable applies to the service and its clients.
     fleet.bench.set_variable("TIDEGATE_CONTROL_NAMESPACE", NAMESPACE);
     let service = fleet.serve();
     check(&fleet);

@@ -1,4 +1,4 @@
-//! Damaged state directories: by accident, at random, or on purpose.
+//! State directories that are damaged by accident, at random, or on purpose.
 
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::bench::{Bench, CommandOutput, Running};
 use crate::manifests::{CONFIG, SLOW};
 
-/// Commands are slow to start; the tests of the log itself run many more trials.
+/// Number of trials. Commands are slow to start, and the tests of the log itself run many more trials.
 const TRIALS: u64 = 40;
 
 fn copy_folder(from: &Path, to: &Path) {
@@ -25,7 +25,7 @@ fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// A bench with a finished and an unfinished operation.
+/// Returns a test environment with a finished and an unfinished operation.
 fn bench() -> Bench {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
@@ -54,7 +54,7 @@ fn a_pipe_instead_of_a_file_is_refused_at_once() {
     }
 }
 
-/// An invalid clock file is not fatal: the system clock is used, and the file is written again.
+/// An invalid clock file isn't fatal: the command uses the system clock and writes the file again.
 #[test]
 fn an_invalid_clock_file_is_reported_once() {
     let bench = bench();
@@ -155,7 +155,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Damages one file; returns its name and the damage.
+/// Damages one file. Returns the name of the file and a description of the damage.
 fn damage(state: &Path, dice: &mut Dice) -> String {
     let mut all = Vec::new();
     files(state, &mut all);

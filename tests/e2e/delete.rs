@@ -1,4 +1,4 @@
-//! Deletions by `delete`: scope, order, and remaining objects.
+//! Deletions with `delete`: scope, order, and remaining objects.
 
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ spec:
     )
 }
 
-/// Four waves, and hooks before and after their deletion.
+/// Returns manifests with four waves, and hooks that run before and after the deletion.
 fn manifests(ready_after: &str) -> String {
     let keep = "argocd.argoproj.io/sync-options: Delete=false";
     [
@@ -47,7 +47,7 @@ fn manifests(ready_after: &str) -> String {
 
 const FINALIZER: &str = "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: held, finalizers: [example.com/guard], annotations: {argocd.argoproj.io/sync-wave: \"1\"}}\n";
 
-/// Returns the creations and deletions after skipping a number of writes, in order.
+/// Returns the creations and deletions in order, without the first `skip` writes.
 fn writes(bench: &Bench, skip: usize) -> Vec<String> {
     let word = |entry: &Value| {
         let what = match (entry["verb"].as_str().unwrap(), entry["code"].as_i64().unwrap()) {
@@ -60,8 +60,8 @@ fn writes(bench: &Bench, skip: usize) -> Vec<String> {
     bench.writes().iter().skip(skip).filter_map(word).collect()
 }
 
-/// Returns the existing objects that are not being deleted: the removal of hooks by their policy is not
-/// awaited.
+/// Returns the existing objects that aren't being deleted. The command doesn't wait for the removal of hooks
+/// by their policy.
 fn names(bench: &Bench) -> Vec<String> {
     let objects = bench.json(&["sim", "objects", "-o", "json"]);
     let name = |object: &Value| object["metadata"]["name"].as_str().unwrap().to_owned();
@@ -91,7 +91,7 @@ fn synced_bench(manifests: &str) -> (Bench, usize) {
     (bench, before)
 }
 
-/// The command names neither files nor a namespace: both are in the log.
+/// The command specifies neither files nor a namespace, because both are in the log.
 #[test]
 fn an_application_is_deleted_in_reverse_sync_order() {
     let (bench, before) = synced_bench(&manifests("10ms"));
@@ -107,7 +107,7 @@ fn an_application_is_deleted_in_reverse_sync_order() {
     let plan = bench.run(&["delete", "--app", "a", "--sim", "-o", "json"]).expect_code(2);
     let plan: Value = serde_json::from_str(&plan.out).unwrap();
     assert_eq!(plan["waves"][0]["phase"], "PreDelete");
-    // All outputs name a wave by the annotation of its objects, in the order of the deletion.
+    // All outputs identify a wave by the annotation of its objects, in the order of the deletion.
     let of_objects = |document: &Value| -> Vec<i64> {
         let waves = document["waves"].as_array().unwrap().iter().filter(|wave| wave["phase"] == "Sync");
         waves.map(|wave| wave["wave"].as_i64().unwrap()).collect()
@@ -122,7 +122,7 @@ fn an_application_is_deleted_in_reverse_sync_order() {
     assert!(ran.out.contains("successfully deleted"), "{}", ran.out);
     assert_eq!(writes(&bench, before), DELETION_ORDER);
     assert_eq!(names(&bench), ["kept", "report"]);
-    // Afterwards the output contains their deletion times.
+    // After the deletion, the output contains the objects' deletion times.
     let shown = bench.run(&["ops", "show", "a"]).expect_code(0).out;
     assert!(shown.contains("foreground; objects of wave 2 first, of wave -1 last"), "{shown}");
     let rows = |phase: &str| -> Vec<Vec<String>> {
@@ -130,7 +130,7 @@ fn an_application_is_deleted_in_reverse_sync_order() {
         rows.map(|line| line.split_whitespace().map(str::to_owned).collect()).collect()
     };
     let listed: Vec<String> = rows("Sync").iter().map(|row| row[1..3].join(" ")).collect();
-    // Each wave lists its objects.
+    // The number of objects is shown for each wave.
     assert_eq!(listed, ["2 objects", "1 objects", "0 objects", "-1 objects"], "{shown}");
     assert_eq!(rows("PreDelete")[0][2], "hooks", "{shown}");
     let operation = bench.json(&["ops", "show", "a", "-o", "json"]);
@@ -184,7 +184,7 @@ fn a_deleted_application_is_forgotten() {
     let before = bench.writes().len();
     bench.run(&delete).expect_code(0);
     assert!(writes(&bench, before).contains(&"create drain".to_owned()), "its objects were kept");
-    // Garbage-collected objects, such as the Pods of its hook, may exist for a moment.
+    // Garbage-collected objects, such as the Pods of a hook, may still exist for a moment.
     let mut before = 0;
     let writes_before = std::iter::repeat_with(|| {
         before = bench.writes().len();
@@ -193,7 +193,7 @@ fn a_deleted_application_is_forgotten() {
     let again = writes_before.take(100).find(|ran| ran.code() == 2).unwrap();
     assert!(again.err.contains("has deleted it"), "{}", again.err);
     assert_eq!(bench.writes().len(), before);
-    // When synced again, it has its hooks again.
+    // When the application is synced again, it has its hooks again.
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
     let before = bench.writes().len();
     bench.run(&delete).expect_code(0);
@@ -207,8 +207,8 @@ fn objects_stay_if_requested() {
     assert!(ran.out.contains("successfully deleted (its objects remain)"), "{}", ran.out);
     assert_eq!(writes(&bench, before), [""; 0], "no hook runs");
     assert!(
-        ran.err.contains("2 hooks of the deletion will not run")
-            || ran.out.contains("2 hooks of the deletion will not run"),
+        ran.err.contains("2 deletion hooks will not run")
+            || ran.out.contains("2 deletion hooks will not run"),
         "{} {}",
         ran.out,
         ran.err
@@ -224,7 +224,8 @@ fn unknown_names_delete_nothing() {
     assert_eq!(bench.writes().len(), before);
 }
 
-/// The deletion must continue after a kill before, during and after the removal of its objects.
+/// The deletion must continue after the process was killed before, during and after the removal of its
+/// objects.
 #[test]
 fn a_killed_deletion_is_resumed_and_each_hook_runs_once() {
     for line in ["waiting for hook Job default/drain", "wave 2 of", "waiting for hook Job default/report"] {
@@ -239,7 +240,7 @@ fn a_killed_deletion_is_resumed_and_each_hook_runs_once() {
     }
 }
 
-/// `explain` and the result must name the finalizer that blocks an object.
+/// `explain` and the result must contain the finalizer that blocks an object.
 #[test]
 fn a_finalizer_that_blocks_an_object_is_named() {
     let (bench, before) = synced_bench(&(manifests("10ms") + FINALIZER));
@@ -256,7 +257,7 @@ fn a_finalizer_that_blocks_an_object_is_named() {
     let late = ["delete", "--app", "a", "--sim", "--yes", "--supersede", "--no-hooks", "--deadline", "1s"];
     let late = bench.run(&late).expect_code(1);
     let result = late.out + &late.err;
-    assert!(result.contains("not gone when the operation's deadline passed: deletion requested; waits for finalizer example.com/guard"), "{result}");
+    assert!(result.contains("not deleted when the operation's deadline passed: deletion requested; waits for finalizer example.com/guard"), "{result}");
 }
 
 #[test]
@@ -266,7 +267,7 @@ fn a_failing_hook_stops_the_deletion() {
     let ran = bench.run(&["delete", "--app", "a", "--sim", "--yes"]).expect_code(1);
     assert!(ran.out.contains("PreDelete hook(s) failed: default/drain"), "{}", ran.out);
     assert_eq!(writes(&bench, before), ["create drain"]);
-    // The command line replaces the hook.
+    // The hook is replaced on the command line.
     bench.write("better.yaml", hook("drain", "PreDelete", "10ms"));
     bench.run(&["delete", "better.yaml", "--app", "a", "--sim", "--yes"]).expect_code(0);
     assert_eq!(names(&bench), Vec::<String>::new());

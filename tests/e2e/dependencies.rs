@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::fleet::Fleet;
 
-/// Declares the dependencies of an application of the fleet, and the deletion of its objects with it.
+/// Declares the dependencies of an application in the fleet. Its objects are deleted together with it.
 fn set_dependencies(fleet: &Fleet, name: &str, on: &str) {
     let own = format!("  name: {name}\n");
     let text = format!(
@@ -48,7 +48,7 @@ fn an_application_waits_for_its_dependencies_and_is_deleted_before_them() {
         made("backend"),
         made("frontend")
     );
-    // The next commit follows the same order: no sync starts at the old one.
+    // The next commit is synced in the same order, and no sync uses the old commit.
     fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
     fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
     fleet.commit();
@@ -64,7 +64,7 @@ fn an_application_waits_for_its_dependencies_and_is_deleted_before_them() {
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     let needed = fleet.wait_until("backend", |app| message(app).contains("frontend, which depends on it"));
     assert!(needed["metadata"]["deletionTimestamp"].is_string());
-    // The dependency also holds in the next process, from the start.
+    // The next process also obeys the dependency, right from the start.
     service.signal("KILL");
     service.finish();
     let service = fleet.serve();
@@ -110,7 +110,7 @@ fn each_member_of_a_cycle_reports_it() {
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     fs::remove_file(fleet.path("frontend.yaml")).unwrap();
     assert!(is_gone(&fleet, "frontend"));
-    // Dependents outside of the cycle are awaited.
+    // The deletion waits for dependents outside of the cycle.
     fleet.wait_until("backend", |app| message(app).contains("database, which depends on it"));
     fs::remove_file(fleet.path("database.yaml")).unwrap();
     assert!(is_gone(&fleet, "backend"));
@@ -124,7 +124,7 @@ fn the_next_commit_supersedes_an_endless_wait() {
     set_dependencies(&fleet, "backend", "");
     let service = fleet.serve();
     fleet.wait_until_synced(&["frontend", "backend"]);
-    // At this commit one application is never ready, and the other application waits for it.
+    // At this commit, one application never becomes ready, and the other waits for it.
     fleet.replace("repo/backend/backend.yaml", "kind: Deployment", "kind: [Deployment");
     fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
     fleet.commit();
@@ -154,7 +154,7 @@ fn the_suggested_action_ends_the_wait_at_once() {
     fleet.wait_until("backend", |app| {
         message(app).contains("remove this dependency from its annotation tidegate.dev/depends-on")
     });
-    // A waiting application is still observed.
+    // An application that is waiting is still observed.
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/backend"]).expect_code(0);
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
     assert_eq!(fleet.get("backend")["status"]["sync"]["status"], "OutOfSync");

@@ -1,4 +1,5 @@
-//! Installation files in `deploy/`: read by the command itself, and by their tools if installed.
+//! Installation files in `deploy/`, read by the command itself and, if installed, by the tools they are made
+//! for.
 
 use std::collections::BTreeSet;
 use std::env;
@@ -159,7 +160,7 @@ fn the_chart_is_valid_and_renders_the_base() {
     assert!(made.iter().all(|object| !object.contains(" argocd/")), "{made:?}");
     let none = objects(&bench, &template(&["--set=secretsNamespace="]));
     assert!(!none.iter().any(|object| object.contains("tidegate-secrets")), "{none:?}");
-    // Without tokens it would not start.
+    // Without tokens, the service wouldn't start.
     let without = Command::new(&helm)
         .args(["template", "tidegate", chart, "--set=tokens.existingSecret="])
         .output()

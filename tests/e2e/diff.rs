@@ -1,4 +1,4 @@
-//! `tidegate diff`, ignored differences, and syncs of out-of-sync objects only.
+//! `tidegate diff`, ignored differences, and syncs that apply only objects that are out of sync.
 
 use serde_json::{Value, json};
 
@@ -56,7 +56,7 @@ metadata: {name: hook, annotations: {argocd.argoproj.io/hook: PreSync}}
 spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: a}]}}}
 ";
 
-/// Returns a cluster with `BEFORE`, and manifests with `AFTER`.
+/// Returns a test environment whose cluster contains `BEFORE` and whose manifests are `AFTER`.
 fn changed_bench() -> Bench {
     let bench = Bench::new();
     bench.write("app/all.yaml", BEFORE);
@@ -211,7 +211,7 @@ fn a_second_sync_of_out_of_sync_objects_writes_nothing() {
     assert_eq!(requests(&bench) - seen, 2, "one dry run and one write for the changed object");
 }
 
-/// A recreation has no dry run, so its difference must be marked as an estimate.
+/// A recreation can't be tried with a dry run, so its difference must be marked as an estimate.
 #[test]
 fn the_difference_of_a_recreated_object_is_marked_as_an_estimate() {
     let bench = Bench::new();
@@ -234,7 +234,7 @@ fn the_difference_of_a_recreated_object_is_marked_as_an_estimate() {
     }
 }
 
-/// `diff` must include the changes of the managed namespace by `sync`.
+/// `diff` must include the changes that `sync` would make to the managed namespace.
 #[test]
 fn the_metadata_of_the_namespace_is_compared() {
     let bench = Bench::new();

@@ -1,4 +1,5 @@
-//! Disk syncs of the command, counted by system calls: their duration depends on the machine.
+//! Disk syncs of the command. They are counted by system calls, because their duration depends on the
+//! machine.
 
 use std::fs;
 use std::process::Command;
@@ -9,7 +10,7 @@ use crate::bench::{Bench, example};
 /// directory.
 const SHOP_SYNCS_MAX: usize = 60;
 
-/// Runs a command under strace; reports if strace is missing.
+/// Runs a command under strace. Prints a message if strace isn't installed.
 fn run_traced(bench: &Bench, args: &[&str], calls: &str) -> String {
     let trace = bench.path().join("trace");
     let inner = bench.command(args);
@@ -35,7 +36,7 @@ fn the_shop_example_syncs_the_disk_sixty_times_at_most() {
         &["sync", &example("shop"), "--app", "shop", "--sim"],
         "trace=fsync,fdatasync,msync",
     );
-    // Calls that are interleaved with other threads are printed in two parts.
+    // strace prints a call in two parts if it is interleaved with calls of other threads.
     let syncs: Vec<&str> = trace.lines().filter(|line| line.contains("sync(")).collect();
     assert!(syncs.len() <= SHOP_SYNCS_MAX, "{} disk syncs:\n{}", syncs.len(), syncs.join("\n"));
     // If the log were never synced, the count wouldn't prove anything.

@@ -1,4 +1,4 @@
-//! `ops events`: numbered events, from the running process and from the log.
+//! `ops events`, which prints numbered events from the running process or from the log.
 
 use serde_json::Value;
 
@@ -41,9 +41,9 @@ fn events_of_a_finished_operation_are_printed_after_a_number() {
     let text = bench.run(&["ops", "events", "fast", "--after", &after]).expect_code(0);
     assert_eq!(text.out.lines().count(), all.len() - 4);
     assert!(text.out.contains("Succeeded: "), "{}", text.out);
-    // The number is beyond the last event.
+    // The number is greater than that of the last event.
     let ahead = bench.run(&["ops", "events", "fast", "--after", "10000"]).expect_code(0);
-    assert!(ahead.err.contains("records, but number 10000 was requested"), "{}", ahead.err);
+    assert!(ahead.err.contains("records, but events after record 10000 were requested"), "{}", ahead.err);
 }
 
 #[test]
@@ -90,8 +90,8 @@ fn compacted_events_are_reported() {
     assert!(output.err.contains("no longer stored"), "{}", output.err);
 }
 
-/// The events of awaited objects must follow the start of their wave, and times of several operations must
-/// increase.
+/// The events of awaited objects must follow the start of their wave, and the times must increase across
+/// operations.
 #[test]
 fn awaited_objects_are_reported_in_order() {
     let bench = Bench::new();

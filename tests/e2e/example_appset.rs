@@ -1,5 +1,5 @@
-//! The ApplicationSet of the example, managed by a service and controlled by the command: locally, and
-//! through its API.
+//! The ApplicationSet of the example, managed by a service. The command controls it locally and through the
+//! service's API.
 
 use std::fs;
 
@@ -13,7 +13,7 @@ pub const READER: &str = "readers-may-look-and-no-more";
 const GATED: &str = "tidegate.dev/rollout: \"steps: [{step: 3, gates: [approval]}]\"";
 const SHOPS: [&str; 4] = ["cart", "catalog", "checkout", "search"];
 
-/// The example, managed by a service with an API.
+/// The example, and a service with an API that manages it.
 pub struct Shops {
     pub bench: Bench,
     pub service: Option<Running>,
@@ -21,7 +21,7 @@ pub struct Shops {
 }
 
 impl Shops {
-    /// Starts it with a rollout annotation of its ApplicationSet.
+    /// Starts the service. The example's ApplicationSet has this rollout annotation.
     pub fn serve(rollout: &str) -> Self {
         let mut bench = Bench::new();
         bench.set_variable("PATH", "");
@@ -67,7 +67,7 @@ impl Shops {
         found.unwrap_or_else(|| panic!("{:#}", self.status()))
     }
 
-    /// Returns the numbers of the writes to shops in a namespace, by the audit log of the cluster.
+    /// Returns the positions of the writes to shops in a namespace, according to the cluster's audit log.
     fn writes(&self, env: &str, kind: &str, verb: &str) -> Vec<u64> {
         let namespace = format!("shops-{env}");
         let is_meant = |one: &&Value| {
@@ -81,7 +81,8 @@ impl Shops {
         writes.iter().filter(is_meant).map(|one| one["sequence"].as_u64().unwrap()).collect()
     }
 
-    /// Returns the first creations of the shops of an environment, and the times when each was ready.
+    /// Returns the positions of the first creations of an environment's shops, and the positions at which
+    /// each shop was ready.
     fn creations(&self, env: &str) -> (Vec<u64>, Vec<u64>) {
         let writes = self.bench.writes();
         let of = |kind: &str| {
@@ -97,7 +98,7 @@ pub fn has_ended(status: &Value) -> bool {
     status["rollout"]["outcome"] == "Completed"
 }
 
-/// Returns the member of this name.
+/// Returns the member with this name.
 fn member<'s>(status: &'s Value, name: &str) -> &'s Value {
     let members = status["rollout"]["members"].as_array().unwrap();
     members.iter().find(|one| one["application"] == name).unwrap()
@@ -115,11 +116,11 @@ fn the_example_is_rolled_out_and_deleted_in_order() {
     assert!(dev.1.last() < qa.0.first() && qa.1.last() < prod.0.first(), "{dev:?} {qa:?} {prod:?}");
     let one_by_one = prod.1.iter().zip(prod.0.iter().skip(1)).all(|(ready, next)| ready < next);
     assert!(one_by_one, "{prod:?}");
-    // Lists and details contain the resource itself, locally and remotely.
+    // Lists and details contain the resource itself, both locally and remotely.
     let list = shops.bench.json(&["appset", "list", "-o", "json"]);
     assert_eq!((&list["kind"], &list["items"][0]["metadata"]["name"]), (&json!("List"), &json!("shops")));
     for args in [&["list"][..], &["get", "shops"], &["status", "shops"], &["explain", "shops"]] {
-        // Its status follows its rollout.
+        // The status changes with the rollout.
         let both = || (shops.run(args).expect_code(0).out, shops.run_as("ben", args).expect_code(0).out);
         let is_same = |(here, there): &(String, String)| here == there && !here.contains("performing");
         let found = std::iter::repeat_with(both).take(500).find(is_same);
@@ -127,7 +128,7 @@ fn the_example_is_rolled_out_and_deleted_in_order() {
     }
     let text = shops.run(&["list"]).out;
     assert!(text.contains("RollingSync, 3 steps") && text.contains("12"), "{text}");
-    // The deletion follows its preview.
+    // The deletion matches its preview.
     let plan = shops.bench.json(&["appset", "delete", "shops", "--plan", "-o", "json"]);
     let selects: Vec<&str> = plan["plans"][0]["deletion"]["steps"]
         .as_array()
@@ -159,7 +160,7 @@ fn users_control_a_rollout_locally_and_remotely() {
     };
     explained("approval");
     assert_eq!(shops.creations("dev").0, Vec::<u64>::new(), "there is no approval");
-    // A read-only user cannot approve; approvals are recorded by name.
+    // A read-only user can't approve. Approvals are recorded under the approver's name.
     let ran = shops.run_as("ben", &["approve", "shops"]).expect_code(4);
     assert!(ran.err.contains("operator"), "{ran:?}");
     shops.run_as("ann", &["pause", "shops", "--reason", "lunch"]).expect_code(0);
@@ -167,7 +168,7 @@ fn users_control_a_rollout_locally_and_remotely() {
     let status = shops.status();
     assert_eq!(status["rollout"]["pausedBy"], "ann (lunch)");
     shops.run(&["resume", "shops"]).expect_code(0);
-    // A skip needs a reason.
+    // A skip requires a reason.
     let ran = shops.run(&["skip", "shops", "--app", "prod-cart"]).expect_code(2);
     assert!(ran.err.contains("--reason"), "{ran:?}");
     let ran = shops.run(&["skip", "shops", "--reason", "moved"]).expect_code(2);
@@ -181,7 +182,7 @@ fn users_control_a_rollout_locally_and_remotely() {
         (&json!("Healthy"), &json!("skipped by ann (moved)"))
     );
     assert_eq!((shops.creations("dev").1.len(), shops.creations("prod").1.len()), (4, 3));
-    // The rollout has ended; errors name the valid targets.
+    // The rollout has ended. Errors contain the valid targets.
     let ran = shops.run(&["pause", "shops"]).expect_code(4);
     assert!(ran.err.contains("shops"), "{ran:?}");
     let ran = shops.run(&["get", "shoes"]).expect_code(2);

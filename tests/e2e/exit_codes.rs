@@ -14,7 +14,7 @@ fn zero_for_success() {
 fn one_for_failure() {
     let bench = Bench::new();
     bench.run(&["sync", &example("failing"), "--app", "failing", "--sim"]).expect_code(1);
-    // A deadline counts as a failure.
+    // A missed deadline counts as a failure.
     bench.write("stuck.yaml", STUCK);
     let args = ["sync", "stuck.yaml", "--app", "stuck", "--sim", "--deadline", "300ms"];
     let ran = bench.run(&args).expect_code(1);
@@ -56,13 +56,13 @@ fn four_for_refused() {
     bench.write("config.yaml", CONFIG);
     let mut first = bench.start(&["sync", "stuck.yaml", "--app", "a", "--sim"]);
     first.wait_for_line("waiting for Deployment default/server");
-    // The state directory is in use, by any application.
+    // The state directory is in use, even if by another application.
     let ran = bench.run(&["sync", "config.yaml", "--app", "b", "--sim"]).expect_code(4);
     assert!(ran.err.contains(&format!("pid {}", first.pid)), "{}", ran.err);
     bench.run(&["resume", "--all", "--sim"]).expect_code(4);
     first.signal("KILL");
     first.finish();
-    // The application has an unfinished operation.
+    // The application already has an unfinished operation.
     let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(4);
     assert!(ran.err.contains("tidegate resume"), "{}", ran.err);
     // A finished operation cannot be controlled.
@@ -74,7 +74,8 @@ fn four_for_refused() {
     bench.run(&["resume", "a", "--sim"]).expect_code(4);
 }
 
-/// The process that starts the next operation must first finish or end the open ones of the state directory.
+/// A process that starts the next operation must first finish or end the open operations of the state
+/// directory.
 #[test]
 fn an_open_operation_yields_to_waiting_or_superseding_requests() {
     let bench = Bench::new();
@@ -103,7 +104,7 @@ fn an_open_operation_yields_to_waiting_or_superseding_requests() {
 fn a_closed_pipe_is_not_an_error() {
     let bench = Bench::new();
     bench.write("config.yaml", CONFIG);
-    // Shells provide a reader that exits immediately.
+    // The shell provides a reader that exits immediately.
     let line = format!(
         "{{ '{}' sync config.yaml --app a --sim; echo \"exit $?\" >&2; }} | true",
         env!("CARGO_BIN_EXE_tidegate")

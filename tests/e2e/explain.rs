@@ -36,11 +36,11 @@ fn a_wait_before_the_start_of_an_operation_is_explained() {
     }
     let document = fleet.bench.json(&["app", "explain", "frontend", "-o", "json"]);
     assert!(document["operation"]["message"].as_str().unwrap().contains("missing"), "{document}");
-    // A sync of an unmanaged application is refused without a wait.
+    // A sync of an application that isn't managed is rejected immediately.
     let refused = fleet.bench.run(&["app", "sync", "backend"]);
     assert!(refused.code() != 0 && refused.err.contains("skip-reconcile"), "{refused:?}");
     assert!(explain(&fleet, "backend").contains("skip-reconcile"));
-    // A missing path in the repository.
+    // The path doesn't exist in the repository.
     fleet.replace("frontend.yaml", "path: frontend", "path: nowhere");
     fleet.condition("frontend", "ComparisonError");
     let explanation = explain(&fleet, "frontend");
@@ -62,7 +62,7 @@ fn problems_are_explained_even_after_an_operation() {
     for text in ["frontend: Succeeded", "Next Operation: none has started since", "ComparisonError: "] {
         assert!(explanation.contains(text), "{text}: {explanation}");
     }
-    // JSON fields for existing clients are unchanged.
+    // JSON fields that existing clients use are unchanged.
     let document = fleet.bench.json(&["app", "explain", "frontend", "-o", "json"]);
     assert_eq!(document["phase"], "Succeeded", "{document}");
     assert_eq!(document["id"].as_str(), Some(fleet.bench.newest_of("frontend").as_str()));
@@ -70,7 +70,7 @@ fn problems_are_explained_even_after_an_operation() {
     Fleet::stop(service);
 }
 
-/// An operation of `tidegate sync`, which does not know the Application but has its name.
+/// The operation was started by `tidegate sync`, which doesn't know the Application but uses its name.
 #[test]
 fn the_blocking_older_operation_is_named() {
     let fleet = Fleet::new();
@@ -142,13 +142,13 @@ fn waiting_commands_print_the_cause() {
     );
     fleet.replace("frontend.yaml", "path: frontend", "path: nowhere");
     let service = fleet.serve();
-    // No service will ever process the request.
+    // No service will process the request.
     let ran = fleet.bench.run(&["app", "wait", "backend", "--timeout", "0s"]).expect_code(3);
     let place = |text: &str| ran.err.find(text).unwrap_or_else(|| panic!("{text}: {ran:?}"));
     let order = ["application backend is skipped", "timed out after", "; skipped because of its annotation"];
     assert!(order.map(place).is_sorted(), "{ran:?}");
     assert!(ran.out.contains("backend"), "{ran:?}");
-    // A service can still do so.
+    // A service could still process this request.
     let mut waiting = fleet.bench.start(&["app", "wait", "frontend", "--timeout", "10m"]);
     let note = waiting.wait_for_line("note: frontend: ComparisonError: ");
     assert!(note.contains("nowhere"), "{note}");
@@ -158,7 +158,7 @@ fn waiting_commands_print_the_cause() {
     Fleet::stop(service);
 }
 
-/// All views of an application or an operation must show who has paused it, and why.
+/// All views of an application or an operation must show who paused it, and why.
 #[test]
 fn a_pause_is_shown_in_every_view() {
     let fleet = Fleet::new();
@@ -174,7 +174,7 @@ fn a_pause_is_shown_in_every_view() {
     let app = fleet.wait_until("backend", |app| state(app).starts_with(held));
     let waits = format!("{held}; waiting for completion of hook batch/Job/migrate");
     assert!([held, waits.as_str()].contains(&state(&app).as_str()), "{app}");
-    // The hook has ended, and only the person is awaited.
+    // The hook has finished, and the operation is only waiting for the person.
     fleet.wait_until("backend", |app| state(app) == held);
     let shown = fleet.bench.json(&["ops", "show", id, "-o", "json"]);
     assert_eq!(shown["message"], held);
@@ -189,7 +189,7 @@ fn a_pause_is_shown_in_every_view() {
     Fleet::stop(service);
 }
 
-/// The order must be the plan of the deletion, not the order of the status.
+/// The output must show the order of the deletion plan, not the order of the status.
 #[test]
 fn a_deletion_is_shown_in_order_before_it_is_requested() {
     let fleet = Fleet::new();
@@ -227,7 +227,7 @@ fn a_deletion_is_shown_in_order_before_it_is_requested() {
         place(text);
     }
     assert!(!shown.contains("to delete: ConfigMap fleet/kept"), "{shown}");
-    // The actual order matches.
+    // The objects are deleted in the same order.
     let deleted = |writes: Vec<Value>| -> Vec<String> {
         let gone = writes.into_iter().filter(|one| one["verb"] == "delete" && one["kind"] == "ConfigMap");
         gone.map(|one| one["name"].as_str().unwrap().to_owned()).collect()

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::bench::{Bench, CommandOutput, Running};
 
-/// The example as written by the command itself, and its service.
+/// The example as the command itself writes it, and the service that manages it.
 pub struct Fleet {
     pub bench: Bench,
 }
@@ -15,10 +15,10 @@ pub struct Fleet {
 impl Fleet {
     pub fn new() -> Self {
         let mut bench = Bench::new();
-        // Neither git nor any other program is available.
+        // Makes sure that neither git nor any other program is available.
         bench.set_variable("PATH", "");
         bench.run(&["example", "fleet"]).expect_code(0);
-        // Its ApplicationSet has separate tests.
+        // The example's ApplicationSet has its own tests.
         fs::remove_file(bench.path().join("fleet/shops.yaml")).unwrap();
         Self { bench }
     }
@@ -53,8 +53,8 @@ impl Fleet {
         self.commit();
     }
 
-    /// Sets the output of the migration, with `\n` between lines. It runs long enough for a client to
-    /// connect.
+    /// Sets the output of the migration, with `\n` between lines. The migration runs long enough for a client
+    /// to connect.
     pub fn set_migration_output(&self, text: &str) {
         let with = format!("sim.tidegate.dev/ready-after: 20s\n    sim.tidegate.dev/logs: \"{text}\"");
         self.replace("repo/backend/migrate.yaml", "sim.tidegate.dev/ready-after: 3s", &with);
@@ -85,14 +85,14 @@ impl Fleet {
         of(&self.wait_until(name, |app| of(app).is_some())).unwrap()
     }
 
-    /// Returns the numbers of the writes that created objects, in order.
+    /// Returns the positions of the writes that created objects, in order.
     pub fn creations(&self, kind: &str, name: &str) -> Vec<u64> {
         let writes = self.bench.writes();
         let of = writes.iter().filter(|one| one["kind"] == kind && one["name"] == name && one["code"] == 201);
         of.map(|one| one["sequence"].as_u64().unwrap()).collect()
     }
 
-    /// Ends the service cleanly and returns its output.
+    /// Stops the service cleanly. Returns its output.
     pub fn stop(service: Running) -> CommandOutput {
         service.signal("TERM");
         service.finish().expect_code(0)

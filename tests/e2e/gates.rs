@@ -1,4 +1,4 @@
-//! Gates of waves: approvals and times.
+//! Gates of waves, such as approvals and times.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -30,7 +30,7 @@ fn bench() -> Bench {
     bench
 }
 
-/// Returns the recorded approvals: number of the wave, approver, and reason.
+/// Returns the wave number, the approver and the reason of each recorded approval.
 fn approvals(bench: &Bench) -> Vec<String> {
     let events = bench.json(&["ops", "log", "gated", "-o", "json"]);
     let events = events.as_array().unwrap().iter().filter(|event| event["kind"] == "approved");
@@ -60,7 +60,7 @@ fn a_wave_is_approved_from_another_process() {
     assert_eq!(bench.creations("ConfigMap", "second"), 1);
 }
 
-/// An approval before or during a kill must not be required again.
+/// An approval before or during a crash must not be required again.
 #[test]
 fn an_approval_survives_a_kill() {
     for beforehand in [true, false] {
@@ -107,7 +107,7 @@ fn a_gate_can_apply_to_every_wave() {
         "{}",
         refused.err
     );
-    // In a manifest it is a finding, and the reason of the wait.
+    // If the gate is in a manifest, it is a finding, and the reason for the wait.
     bench.write("gated.yaml", GATED.replace("gate: approval", "gate: soak:10min"));
     let plan = bench.run(&["plan", "gated.yaml", "--offline"]).expect_code(0);
     let text = format!("{}{}", plan.out, plan.err);
@@ -133,12 +133,12 @@ fn a_sync_window_holds_a_wave_despite_a_kill() {
     bench.write("gates.yaml", WINDOWS);
     bench.write("gated.yaml", GATED.replace("gate: approval", "gate: \"window:always,window:never\""));
     let mut sync = bench.start(&[&SYNC[..], &["--gates", "gates.yaml"]].concat());
-    sync.wait_for_line("sync window never denies it");
+    sync.wait_for_line("sync window never denies syncs");
     sync.signal("KILL");
     sync.finish();
     bench.run(&["resume", "gated", "--timeout", "300ms"]).expect_code(3);
     let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
-    assert!(explained.contains("gate window:never (sync window never denies it)"), "{explained}");
+    assert!(explained.contains("gate window:never (sync window never denies syncs)"), "{explained}");
     assert!(!explained.contains("window:always"), "{explained}");
     assert_eq!(bench.creations("ConfigMap", "second"), 0);
     bench.run(&["ops", "terminate", "gated"]).expect_code(0);
@@ -184,7 +184,7 @@ fn a_gate_file_is_validated_when_it_is_read() {
     );
 }
 
-/// Returns a slow job in a concurrency group, and an object after it.
+/// Returns manifests with a slow Job in a concurrency group, followed by another object.
 fn grouped_manifests(name: &str, takes: &str) -> String {
     format!(
         "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: {name}-job\n  annotations: {{argocd.argoproj.io/hook: PreSync, \
@@ -194,8 +194,8 @@ fn grouped_manifests(name: &str, takes: &str) -> String {
     )
 }
 
-/// An operation that was in the group when it was killed must stay in the group until its end, and other operations
-/// must report that they are waiting for it.
+/// An operation that was in the group when it was killed must stay in the group until its end. Other
+/// operations must report that they are waiting for it.
 #[test]
 fn a_place_in_a_group_survives_a_kill() {
     let bench = Bench::new();
@@ -226,7 +226,7 @@ fn a_place_in_a_group_survives_a_kill() {
     assert!(format!("{}{}", plan.out, plan.err).contains("\"concurrency:db\", which is not defined"));
 }
 
-/// An endpoint with a configurable response, which records its requests.
+/// An endpoint with a configurable response that records its requests.
 struct Endpoint {
     address: String,
     response: Arc<Mutex<String>>,
@@ -241,7 +241,7 @@ impl Endpoint {
             (Arc::new(Mutex::new(says.to_owned())), Arc::new(Mutex::new(Vec::new())));
         let endpoint =
             Self { address, response: Arc::clone(&says), requests: Arc::clone(&received_requests) };
-        // The thread ends with the tests.
+        // The thread ends when the tests end.
         std::thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
                 let mut reader = BufReader::new(stream);
@@ -272,7 +272,8 @@ impl Endpoint {
     }
 }
 
-/// The endpoint first refuses with a reason, then accepts; its credentials must not appear anywhere.
+/// The endpoint first rejects the request with a reason, then accepts it. The credentials must not appear
+/// anywhere.
 #[test]
 fn an_endpoint_opens_a_wave() {
     let endpoint = Endpoint::new("{\"allowed\": false, \"message\": \"frozen, says tok3n\"}");
@@ -291,7 +292,7 @@ fn an_endpoint_opens_a_wave() {
     let explained = bench.run(&["explain", "gated"]).expect_code(0).out;
     assert!(explained.contains("for gate http:freeze (frozen, says ***)"), "{explained}");
     endpoint.set_response("oh no");
-    sync.wait_for_line("answered 200 OK, but not with a JSON object");
+    sync.wait_for_line("answered 200 OK, but the body is not a JSON object");
     endpoint.set_response("{\"allowed\": true}");
     let ended = sync.finish();
     assert_eq!(ended.status.code(), Some(0), "{ended:?}");
@@ -336,14 +337,14 @@ fn an_object_of_the_cluster_opens_a_wave() {
     bench.write("off.yaml", switch.replace("'on'", "'off'"));
     bench.run(&["sync", "off.yaml", "--app", "switch", "--sim"]).expect_code(0);
     let resumed = bench.run(&["resume", "gated", "--timeout", "1s"]).expect_code(3);
-    assert!(resumed.err.contains("not true: object.data.deploys == 'on'"), "{}", resumed.err);
+    assert!(resumed.err.contains("the condition is false: object.data.deploys == 'on'"), "{}", resumed.err);
     bench.run(&["sync", "switch.yaml", "--app", "switch", "--sim"]).expect_code(0);
     bench.run(&["resume", "gated"]).expect_code(0);
     assert_eq!(bench.creations("ConfigMap", "second"), 1);
 }
 
-/// Only one of two Applications may be in the section at a time, and an undefined gate must be reported before the
-/// operation starts.
+/// Only one of the two Applications may be in the section at a time. An undefined gate must be reported
+/// before the operation starts.
 #[test]
 fn managed_applications_pass_their_defined_gates() {
     let fleet = Fleet::new();
@@ -364,8 +365,8 @@ fn managed_applications_pass_their_defined_gates() {
     fleet.bench.write("gates.yaml", "concurrency: {other: {limit: 1}}");
     let service = fleet.serve_with(&["--gates", "gates.yaml"]);
     let condition = fleet.condition("frontend", "UndefinedGateWarning");
-    assert!(condition.contains("frontend names \"concurrency:db\", which is not defined"), "{condition}");
-    // The file is read at the start of an operation.
+    assert!(condition.contains("frontend refers to \"concurrency:db\", which is not defined"), "{condition}");
+    // The file is read when an operation starts.
     fleet.bench.write("gates.yaml", "concurrency: {db: {limit: 1}}");
     let first = fleet.bench.start(&["app", "sync", "frontend"]);
     fleet.wait_until("frontend", |_| !fleet.creations("Deployment", "frontend").is_empty());

@@ -33,7 +33,7 @@ metadata: {name: second, annotations: {argocd.argoproj.io/sync-wave: '1'}}
 ";
 const WAITING: &str = "return { status = 'Progressing', message = 'waiting for a script' }";
 
-/// Fixtures and templates have no names, and some have no metadata.
+/// Fixtures and templates don't have names, and some don't have metadata.
 #[test]
 fn objects_without_a_name_are_assessed() {
     let bench = Bench::new();
@@ -174,7 +174,7 @@ fn script_errors_name_the_file_and_line() {
         "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: m}\ndata: {resource.customizations: '['}\n",
     );
     for (scripts, parts) in [
-        ("bad", &["bad/health.lua: the path does not name a kind"][..]),
+        ("bad", &["bad/health.lua: the path does not contain a kind"][..]),
         ("empty", &["empty: no health rules"]),
         ("widget.yaml", &["widget.yaml: no health rules"]),
         ("map.yaml", &["map.yaml: m resource.customizations: not a map"]),
@@ -214,7 +214,7 @@ fn a_script_that_does_not_load_affects_only_its_kind() {
     assert!(message.starts_with("failed to load the health script for this kind: "), "{message}");
 }
 
-/// An unusable file must affect only its own kind, and each must be named.
+/// An unusable file must affect only its own kind, and every such file must be reported.
 #[test]
 fn an_unusable_file_affects_only_its_kind() {
     let bench = Bench::new();
@@ -231,7 +231,7 @@ fn an_unusable_file_affects_only_its_kind() {
     let ran =
         bench.run(&["health", "-f", "all.yaml", "--customizations", "scripts", "-o", "json"]).expect_code(0);
     for part in [
-        "scripts/health.lua: the path does not name a kind",
+        "scripts/health.lua: the path does not contain a kind",
         "Gizmo/health.lua: it is not valid UTF-8; invalid bytes are read as U+FFFD",
         "Widget/health.yaml: duplicate health rule for example.org/Widget, already defined in scripts/example.org/Widget/health.lua",
         "Pipe/health.lua: it cannot be read: it is not a regular file",
@@ -332,17 +332,17 @@ fn an_operation_keeps_its_original_scripts() {
     assert_eq!(bench.creations("ConfigMap", "second"), 0);
     let reason = bench.run(&["explain", "a"]).expect_code(0).out;
     assert!(reason.contains("waiting for a script"), "{reason}");
-    // Without the option the original rules stay in use, so a forgotten option opens no gate.
+    // Without the option, the original rules stay in use, so forgetting the option doesn't open a gate.
     bench.run(&["resume", "a", "--sim", "--timeout", "2s"]).expect_code(3);
     assert_eq!(bench.creations("ConfigMap", "second"), 0);
-    // A refused sync does not change the rules.
+    // A rejected sync doesn't change the rules.
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(4);
     bench.run(&["resume", "a", "--sim", "--timeout", "2s"]).expect_code(3);
-    // With the option: the new rules.
+    // With the option, the new rules apply.
     bench.write("scripts/ConfigMap/health.lua", "return { status = 'Healthy' }");
     bench.run(&["resume", "a", "--sim", "--customizations", "scripts"]).expect_code(0);
     assert_eq!(bench.creations("ConfigMap", "second"), 1);
-    // The next operation starts without them.
+    // The next operation starts without the scripts.
     bench.run(&["sync", "app.yaml", "--app", "a", "--sim"]).expect_code(0);
 }
 
@@ -360,14 +360,14 @@ fn operations_with_different_scripts_are_resumed_in_turn() {
     let ran = bench.run(&["resume", "--all", "--sim", "--timeout", "1s"]).expect_code(3);
     assert!(ran.err.contains("run one after the other: a, then b"), "{}", ran.err);
     assert_eq!(ran.err.matches("is unfinished").count(), 2, "{}", ran.err);
-    // The same for all.
+    // The same is true for `resume --all`.
     bench.write("scripts/ConfigMap/health.lua", "return { status = 'Healthy' }");
     let ran = bench.run(&["resume", "--all", "--sim", "--customizations", "scripts"]).expect_code(0);
     assert!(!ran.err.contains("one after the other"), "{}", ran.err);
     assert_eq!(["second-a", "second-b"].map(|name| bench.creations("ConfigMap", name)), [1, 1]);
 }
 
-/// One operation started without the convention, the other with it. There are no scripts.
+/// One operation started without the convention, and the other with it. There are no scripts.
 #[test]
 fn operations_with_and_without_the_convention_are_resumed_together() {
     let bench = Bench::new();
@@ -414,7 +414,7 @@ fn expressions_assess_like_scripts() {
         let found = bench.json(&["health", "-f", "widget.yaml", "--customizations", rules, "-o", "json"]);
         assert_eq!(
             found,
-            json!({"status": "Healthy", "message": "The expression current is true"}),
+            json!({"status": "Healthy", "message": "The `current` expression is true"}),
             "{rules}"
         );
     }
@@ -427,7 +427,7 @@ fn expressions_assess_like_scripts() {
     );
 }
 
-/// An object that isn't ready. Only the convention makes a wave wait for it.
+/// An object that isn't ready. Waves wait for it only because of the convention.
 #[test]
 fn an_operation_that_started_without_the_convention_stays_without_it() {
     let hook = "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: slow\n  annotations: {argocd.argoproj.io/hook: PreSync, \
@@ -448,7 +448,7 @@ fn an_operation_that_started_without_the_convention_stays_without_it() {
         begin.extend(off.then_some("--health-convention=off"));
         bench.run(&begin).expect_code(3);
         assert_eq!(bench.creations("Gadget", "g"), 0);
-        // The next process has no such option.
+        // The next process doesn't have the option.
         let (code, created) = if off { (0, 1) } else { (3, 0) };
         bench.run(&["resume", "a", "--sim", "--timeout", if off { "10m" } else { "15s" }]).expect_code(code);
         assert_eq!(bench.creations("ConfigMap", "after"), created, "off: {off}");

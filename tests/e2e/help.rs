@@ -1,4 +1,4 @@
-//! Help, version, usage.
+//! Output of `--help` and `--version`, and usage errors.
 
 use crate::bench::{Bench, redact};
 

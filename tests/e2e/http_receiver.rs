@@ -1,4 +1,4 @@
-//! A local HTTP server that receives JSON posts.
+//! A local HTTP server that receives JSON in POST requests.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpListener;
@@ -19,7 +19,8 @@ impl ReceivedRequest {
     }
 }
 
-/// Starts a server that responds with these statuses in turn, and then always with the last one.
+/// Starts a server that responds with each of these statuses in turn, and afterwards always with the last
+/// one.
 pub fn start_http_receiver(answers: &'static [u16]) -> (String, Receiver<ReceivedRequest>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();

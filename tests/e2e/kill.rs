@@ -1,4 +1,4 @@
-//! Processes that end before their operation.
+//! Processes that are killed before their operation has finished.
 
 use crate::bench::{Bench, example};
 use crate::manifests::{FAST, SLOW, STUCK};
@@ -25,7 +25,8 @@ fn a_killed_sync_is_resumed_and_each_hook_runs_once() {
     assert!(again.err.contains("nothing to resume"), "{}", again.err);
 }
 
-/// The reason of a wait must be on disk once reported, however short the process lives afterwards.
+/// The reason for a wait must be on disk once it is reported, even if the process is killed immediately
+/// afterwards.
 #[test]
 fn a_wait_reason_survives_a_kill_right_after_it_was_reported() {
     for _ in 0..3 {
@@ -51,8 +52,8 @@ fn a_wait_reason_survives_a_kill_right_after_it_was_reported() {
     }
 }
 
-/// A sync that adopts is killed before or after its prune: adopted objects must be pruned once, or belong to
-/// it.
+/// A sync that adopts objects is killed before or after its prune. The adopted objects must be pruned once,
+/// or belong to the application.
 #[test]
 fn a_killed_adoption_is_resumed() {
     let config = |name: &str| format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n");
@@ -61,7 +62,7 @@ fn a_killed_adoption_is_resumed() {
         bench.write("theirs.yaml", config("theirs"));
         let make = ["-n", "team-a", "--sync-option", "CreateNamespace=true"];
         bench.run(&[&["sync", "theirs.yaml", "--app", "web", "--sim"][..], &make].concat()).expect_code(0);
-        // Another team, with its own state directory on the same cluster.
+        // Simulates another team that uses its own state directory on the same cluster.
         delete_state(&bench);
         bench.write("ours.yaml", format!("{}{}", SLOW.replace("PreSync", phase), config("ours")));
         let of_ours = ["ours.yaml", "--app", "web", "--sim", "-n", "team-b"];
@@ -77,7 +78,7 @@ fn a_killed_adoption_is_resumed() {
             writes.iter().filter(|write| write["verb"] == "delete" && write["name"] == "theirs").count()
         };
         assert_eq!(deletions(), usize::from(prunes), "{phase}");
-        // It is in the inventory: no second adoption is needed.
+        // The object is in the inventory, so it doesn't have to be adopted again.
         bench.run(&[&["sync", "--prune"][..], &of_ours].concat()).expect_code(0);
         assert_eq!(deletions(), 1, "{phase}");
     }

@@ -1,9 +1,9 @@
-//! Reads and control of an operation from other processes than its own.
+//! Reading and controlling an operation from other processes.
 
 use crate::bench::{Bench, redact};
 use crate::manifests::STUCK;
 
-/// Returns a waiting operation and its process.
+/// Returns an operation that is waiting, its process, and its ID.
 fn stuck_operation() -> (Bench, crate::bench::Running, String) {
     let bench = Bench::new();
     bench.write("stuck.yaml", STUCK);
@@ -16,7 +16,7 @@ fn stuck_operation() -> (Bench, crate::bench::Running, String) {
 #[test]
 fn a_live_operation_is_explained_shown_and_listed() {
     let (bench, sync, id) = stuck_operation();
-    // The rollout takes a moment until it is stuck.
+    // It takes a moment until the rollout is stuck.
     let explain = || bench.run(&["explain", "stuck"]).expect_code(0).out;
     let explained =
         std::iter::repeat_with(explain).take(500).find(|text| text.contains("replicas available"));
@@ -38,7 +38,7 @@ fn a_live_operation_is_explained_shown_and_listed() {
     assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
 }
 
-/// Returns whether `explain`, `ops show` and `ops list` report a running process.
+/// Returns true for each of `explain`, `ops show` and `ops list` that reports a running process.
 fn running_reports(bench: &Bench, id: &str) -> [bool; 3] {
     let explained = bench.json(&["explain", id, "-o", "json"]);
     let shown = bench.json(&["ops", "show", id, "-o", "json"]);
@@ -77,7 +77,7 @@ fn an_operation_without_a_process_is_distinguished_from_a_live_one() {
     }
 }
 
-/// The request was recorded, and then the cluster was unavailable.
+/// The request was recorded before the cluster became unavailable.
 #[test]
 fn an_unfinished_termination_is_continued() {
     let (bench, sync, _) = stuck_operation();
@@ -97,7 +97,7 @@ fn an_unfinished_termination_is_continued() {
     bench.run(&["ops", "terminate", "stuck"]).expect_code(4);
 }
 
-/// Its pods may or may not have reported something.
+/// Removes the reason, because the pods may or may not have reported one.
 fn without_reason(text: &str) -> String {
     match text.split_once(": server-") {
         Some((before, after)) => format!("{before}{}", after.find(')').map_or("", |end| &after[end..])),
@@ -116,7 +116,7 @@ fn a_live_operation_is_paused_and_continued() {
     let explained = bench.run(&["explain", "stuck"]).expect_code(0);
     assert!(explained.out.contains("paused by tester"), "{}", explained.out);
     assert!(explained.out.contains("(lunch)"), "{}", explained.out);
-    // A second pause is refused.
+    // A second pause is rejected.
     bench.run(&["ops", "pause", "stuck"]).expect_code(4);
     let refused = bench.run(&["resume", "stuck", "--sim"]).expect_code(3);
     assert!(refused.err.contains("tidegate ops unpause"), "{}", refused.err);
@@ -206,7 +206,7 @@ fn a_state_directory_with_a_long_path_works_too() {
     assert!(ran.err.contains(&format!("--state-dir {state}")), "the hint names the folder: {}", ran.err);
 }
 
-/// It must be a separate message, not the reminder of a long wait.
+/// This must be a separate message, not the reminder that follows a long wait.
 #[test]
 fn an_external_deletion_blocked_by_a_finalizer_is_reported() {
     let bench = Bench::new();

@@ -1,5 +1,6 @@
-//! The `tidegate` command from the outside: output, exit codes, and the state of the simulated cluster after
-//! kills. Each test has its own folder; none needs a network or another test.
+//! The `tidegate` command as seen from outside: output, exit codes, and the state of the simulated cluster
+//! after the process was killed. Each test has its own folder, and doesn't depend on a network or on another
+//! test.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,6 +1,6 @@
 //! Small manifests that sync quickly.
 
-/// Every phase, four waves, three hooks; takes about a third of a second.
+/// Manifests with every phase, four waves and three hooks. A sync takes about a third of a second.
 pub const FAST: &str = r#"
 apiVersion: batch/v1
 kind: Job
@@ -72,7 +72,7 @@ spec:
 /// The hooks of [`FAST`].
 pub const FAST_HOOKS: [&str; 3] = ["before", "middle", "after"];
 
-/// A hook, followed by a wave that is waiting for a user action.
+/// A hook, followed by a wave that waits for a user action.
 pub const STUCK: &str = r#"
 apiVersion: batch/v1
 kind: Job
@@ -114,7 +114,7 @@ metadata:
 /// An object that cannot fail.
 pub const CONFIG: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: config}\ndata: {a: b}\n";
 
-/// A hook that takes some seconds, and a config map after it.
+/// A hook that takes some seconds, followed by a ConfigMap.
 pub const SLOW: &str = r#"
 apiVersion: batch/v1
 kind: Job

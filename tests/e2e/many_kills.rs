@@ -1,5 +1,5 @@
-//! Thirty Applications, and a service that is killed repeatedly at random moments. By the audit of the
-//! cluster, each hook must run once in each operation, and at most once in a superseded one. Every
+//! Thirty Applications, and a service that is killed repeatedly at random moments. According to the cluster's
+//! audit log, each hook must run once in each operation, and at most once in a superseded operation. Every
 //! application must match its last commit, and no temporary data may remain.
 //!
 //! `TIDEGATE_SERVE_KILLS=N` sets the number of kills, `TIDEGATE_KILL_SEED=N` repeats the moments of an

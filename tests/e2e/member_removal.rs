@@ -1,5 +1,5 @@
-//! ApplicationSets that generate fewer Applications than before: because a generator has failed, or because
-//! many are gone at once.
+//! ApplicationSets that generate fewer Applications than before, because a generator fails or because many
+//! elements are removed at once.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,8 @@ use crate::bench::{Bench, Running};
 
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: map}\n";
 
-/// An ApplicationSet of two generators, the folders of a repository and a list, with its service.
+/// An ApplicationSet with two generators, for the folders of a repository and for a list, and the service
+/// that manages it.
 struct ManagedAppset {
     bench: Bench,
     service: Running,
@@ -42,8 +43,8 @@ impl ManagedAppset {
     }
 }
 
-/// Writes the ApplicationSet with these annotations, the folders of this repository, and this version of all
-/// Applications.
+/// Writes the ApplicationSet with these annotations. It generates an Application for each folder of this
+/// repository, and all Applications have this version.
 fn write(bench: &Bench, annotations: &str, repository: &str, version: &str) {
     let text = format!(
         "
@@ -83,7 +84,7 @@ fn error(set: &Value) -> Option<&str> {
 fn the_other_generators_apply_when_one_has_failed() {
     let appset = ManagedAppset::new();
     appset.wait_until(|set| has_members(4)(set) && error(set).is_none());
-    // The repository is gone, and all Applications should get another version.
+    // The repository no longer exists, and all Applications should get another version.
     write(&appset.bench, "", "./nowhere", "2");
     let failed = appset.wait_until(|set| error(set).is_some());
     let message = error(&failed).unwrap();
@@ -113,7 +114,7 @@ fn deletions_beyond_the_limit_wait_for_an_approval() {
     write(&appset.bench, limit, "./repo", "1");
     // The guard must be in effect before the repository changes.
     appset.wait_until(|set| set["metadata"]["annotations"]["tidegate.dev/max-deletions"] == "50%");
-    // A user has moved the folder.
+    // Simulates a user who has moved the folder.
     let repository = appset.bench.path().join("apps/repo");
     std::fs::rename(repository.join("shops"), repository.join("moved")).unwrap();
     appset.bench.run(&["example", "commit", "apps/repo"]).expect_code(0);
@@ -159,7 +160,7 @@ fn a_command_approves_held_deletions() {
         || appset.bench.json(&["appset", "explain", "fleet", "-o", "json"])["heldDeletions"].clone();
     let all = json!({"token": word, "applications": ["a", "b", "c"], "applicationsKeepingObjects": [], "total": 4, "maximum": 2});
     assert_eq!(explanation(), all);
-    // An approval of a rollout step reports the deletions but does not approve them.
+    // An approval of a rollout step reports the held deletions but doesn't approve them.
     let ran = appset.bench.run(&["appset", "approve", "fleet"]).expect_code(4);
     assert!(ran.err.contains("nothing to approve: ") && ran.err.contains(word), "{ran:?}");
     let ran = approve("3c1fb9a27b1e", 4);

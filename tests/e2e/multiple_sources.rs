@@ -9,7 +9,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// Creates two repositories, each with its own map and a common one.
+    /// Creates two repositories, each with its own ConfigMap and a ConfigMap that both contain.
     fn new() -> Self {
         let stage = Self { bench: Bench::new() };
         for name in ["one", "two"] {
@@ -96,7 +96,7 @@ fn all_sources_are_synced_and_the_last_wins() {
         (None, 2)
     );
     assert_eq!(status["history"][0]["sources"], app["spec"]["sources"]);
-    // A commit of either is synced, and the other stays at its revision.
+    // A commit to either repository is synced, and the other source stays at its revision.
     let before = status["sync"]["revisions"].clone();
     stage.write_map("two", "two", "2");
     let commit = stage.commit("two");
@@ -147,7 +147,7 @@ fn one_of_several_sources_is_synced_to_another_revision() {
     assert_eq!(app["kind"], "Application");
     assert_eq!(app["status"]["operationState"]["syncResult"]["revisions"], json!([newest, older]));
     assert_eq!(["one", "two"].map(|name| stage.deployed_value(name)), ["newer", "older"]);
-    // Unnamed sources use their target revision, regardless of what was synced before.
+    // Sources that aren't specified use their target revision, regardless of earlier syncs.
     let both = ["--source-positions=2", "--revisions=main", "--source-positions=1", "--revisions=main"];
     sync(&both);
     assert_eq!(["one", "two"].map(|name| stage.deployed_value(name)), ["newer", "newer"]);
@@ -159,16 +159,14 @@ fn one_of_several_sources_is_synced_to_another_revision() {
             &["--revisions", "a", "--revisions", "b", "--source-positions", "1"],
             "one --source-positions for each",
         ),
-        (
-            &["--revisions=a", "--source-positions=1", "--revisions=b", "--source-positions=1"],
-            "is given twice",
-        ),
+        (&["--revisions=a", "--source-positions=1", "--revisions=b", "--source-positions=1"], "is repeated"),
         (&["--revision", "main", "--revisions", "main", "--source-positions", "1"], "cannot be used with"),
     ] {
         let refused = stage.bench.run(&[&["app", "sync", "web"], revisions].concat()).expect_code(2);
         assert!(refused.err.contains(expected), "{refused:?}");
     }
-    // Without a wait the output suggests how to wait; JSON output is the current application.
+    // If the command doesn't wait, its output suggests how to wait. Its JSON output is the current
+    // application.
     let asked = stage.bench.run(&["app", "sync", "web", "--async"]).expect_code(0);
     assert!(asked.out.is_empty() && asked.err.contains("tidegate app wait web --operation"), "{asked:?}");
     let waited = stage.bench.json(&["app", "wait", "web", "--operation", "-o", "json"]);
@@ -200,7 +198,7 @@ fn errors_name_their_source() {
         };
         stage.wait_until(is_told);
     }
-    // A source that only provides values creates no manifests and needs no path.
+    // A source that only provides values doesn't create manifests and doesn't need a path.
     stage.app("{repoURL: ./one, path: app}", "{repoURL: ./two, ref: values}");
     stage.bench.run(&["app", "wait", "--timeout", "10m"]).expect_code(0);
     assert_eq!((stage.deployed_value("both"), stage.deployed_value("two")), (json!("one"), Value::Null));

@@ -1,4 +1,5 @@
-//! Records of a newer program in the same state directory, and the retention of old ones in lists.
+//! Records that a newer version has written to the same state directory, and retention of older records in
+//! lists.
 
 use serde::{Deserialize, Serialize};
 use tidegate_executor::codecs;
@@ -31,7 +32,7 @@ impl StreamRecords for ForeignRecord {
     type Details = ForeignRecord;
 }
 
-/// Returns the log as used by a program that knows voyages.
+/// Returns the log as opened by a newer version that knows the kind "voyage".
 fn open_as_newer_program(bench: &Bench) -> SledLog {
     let holder = Holder { pid: 1, command: "newer".into(), since: Timestamp::from_millis(0) };
     let options = OpenOptions { holder, key: None, codecs: codecs().with_kind::<ForeignRecord>() };
@@ -68,7 +69,7 @@ fn records_of_a_newer_program_are_listed_and_left_alone() {
         let ran = bench.run(&[args, &[id.to_string().as_str()]].concat()).expect_code(4);
         assert!(ran.err.contains("is a voyage"), "{args:?}: {}", ran.err);
     }
-    // Operations work as usual.
+    // Operations still work.
     for args in
         [&["ops", "show", "a"][..], &["ops", "log", "a"], &["explain", "a"], &["resume", "--all", "--sim"]]
     {
@@ -98,7 +99,7 @@ fn old_operations_are_removed_by_number_and_by_age() {
     assert_eq!(sync(&["--summaries-for", "0s"]), 3, "age does not remove operations that keep their events");
 }
 
-/// This also works without an operation to resume.
+/// Compaction also works without an operation to resume.
 #[test]
 fn resume_compacts_the_log_and_reports_what_remains() {
     let bench = Bench::new();
@@ -120,7 +121,7 @@ fn resume_compacts_the_log_and_reports_what_remains() {
 }
 
 /// The log also contains rollouts and teardowns of ApplicationSets. Lists of operations must omit them,
-/// `resume --all` must ignore them, and commands that name one must report its type.
+/// `resume --all` must ignore them, and commands for a rollout or teardown must report its type.
 #[test]
 fn rollouts_and_teardowns_are_not_operations() {
     let bench = Bench::new();
@@ -163,7 +164,7 @@ fn rollouts_and_teardowns_are_not_operations() {
     }
     let ran = bench.run(&["resume", "--all", "--sim"]).expect_code(0);
     assert!(ran.err.contains("there is nothing to resume: all operations have finished"), "{}", ran.err);
-    // An id prefix that also matches an operation means the operation.
+    // If an ID prefix also matches an operation, the command selects the operation.
     let operation = listed[0]["id"].as_str().unwrap();
     bench.run(&["ops", "show", &operation[..2]]).expect_code(0);
     bench.run(&["sync", "config.yaml", "--app", "a", "--sim", "--history", "0"]).expect_code(0);

@@ -1,4 +1,5 @@
-//! Notifications of a service: signed, retried until accepted, also across kills.
+//! Notifications of a service. They are signed, and retried until they are accepted, even after the service
+//! was killed.
 
 use std::fs;
 use std::net::TcpListener;
@@ -65,7 +66,7 @@ fn each_notification_is_signed_and_retried_until_accepted() {
         .collect();
     told.sort();
     assert_eq!(told, ["backend", "database", "frontend"]);
-    // A permanently refused event is not sent again.
+    // An event that was permanently rejected isn't sent again.
     let events: Vec<Value> =
         (0..2).map(|_| refused.recv_timeout(TIMEOUT).unwrap().body["event"].clone()).collect();
     assert_eq!(events, [json!("started"), json!("succeeded")]);
@@ -79,7 +80,7 @@ fn each_notification_is_signed_and_retried_until_accepted() {
     assert_ne!(third.body["operation"], first.body["operation"]);
     assert_eq!(letters.recv_timeout(TIMEOUT).unwrap().body["operation"], third.body["operation"]);
     Fleet::stop(service);
-    // Events from the time without a subscription are not delivered later.
+    // Events that occurred without a subscription aren't delivered later.
     let service = fleet.serve();
     fleet.bench.run(&["app", "sync", "backend"]).expect_code(0);
     let between = json!(fleet.bench.newest());
@@ -96,7 +97,7 @@ fn each_notification_is_signed_and_retried_until_accepted() {
 #[test]
 fn events_before_a_kill_are_sent_after_it() {
     let fleet = Fleet::new();
-    // A recently closed port without a listener.
+    // This port was closed recently and doesn't have a listener.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = nobody.local_addr().unwrap();
     drop(nobody);
@@ -114,7 +115,7 @@ fn events_before_a_kill_are_sent_after_it() {
         (0..2).map(|_| letters.recv_timeout(TIMEOUT).unwrap().body["event"].clone()).collect();
     assert_eq!(told, [json!("started"), json!("succeeded")]);
     Fleet::stop(service);
-    // A mistake in the file is reported before anything starts, without the address.
+    // A mistake in the file is reported before anything starts. The message doesn't contain the address.
     fs::write(fleet.bench.path().join("targets.json"), "{\"targets\": [{\"url\": \"secret-path\"}]}")
         .unwrap();
     let ran =
@@ -122,7 +123,7 @@ fn events_before_a_kill_are_sent_after_it() {
     assert!(ran.err.contains("targets.json") && !ran.err.contains("secret-path"), "{}", ran.err);
 }
 
-/// The server of the frontend never becomes ready, and its wave has a deadline.
+/// The frontend's server never becomes ready, and its wave has a deadline.
 #[test]
 fn a_late_wave_and_its_failed_operation_are_reported() {
     let fleet = Fleet::new();
@@ -132,7 +133,7 @@ fn a_late_wave_and_its_failed_operation_are_reported() {
     fleet.replace("frontend.yaml", "      selfHeal: true\n", "      selfHeal: true\n    retry: {limit: 0}\n");
     let (address, letters) = start_http_receiver(&[200]);
     let (chat, chat_messages) = start_http_receiver(&[200]);
-    // The default set of events.
+    // Uses the default set of events.
     let targets = json!({"targets": [
         {"name": "hook", "kind": "webhook", "url": format!("http://{address}/")},
         {"name": "chat", "kind": "slack", "url": format!("http://{chat}/"), "on": ["deadline"]},
@@ -151,7 +152,8 @@ fn a_late_wave_and_its_failed_operation_are_reported() {
     assert_eq!(failed["text"], format!("frontend: Failed: {what}"));
     let chat = chat_messages.recv_timeout(TIMEOUT).unwrap().body["text"].as_str().unwrap().to_owned();
     assert!(chat.contains(what) && chat.contains(&operation), "{chat}");
-    // The events have the same content and numbers, and an overdue wave does not pass later.
+    // The notifications have the same content and numbers as the events, and an overdue wave doesn't pass
+    // later.
     let events = fleet.bench.json(&["ops", "events", &operation, "-o", "json"]);
     let event = |kind: &str| {
         let mut of = events.as_array().unwrap().iter().filter(|event| event["kind"] == kind);

@@ -1,4 +1,4 @@
-//! Export of an operation as a file, and filters of lists.
+//! Export of an operation to a file, and filters of lists.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::bench::Bench;
 use crate::manifests::FAST;
 
-/// Detects text that becomes markup or is not masked.
+/// Detects text that becomes markup or isn't masked.
 const MARKUP: &str = "<script>window.hit=1</script><img src=x onerror=window.hit=1>";
 const SECRET: &str = "the-canary-of-this-test";
 
@@ -85,7 +85,7 @@ fn an_operation_is_exported_completely() {
     ] {
         assert!(page.contains(part), "{part}");
     }
-    // A dash is standard output, as elsewhere.
+    // A dash means standard output, as elsewhere.
     let printed = bench.run(&["ops", "export", &id, "-o", "-"]).expect_code(0);
     assert_eq!(serde_json::from_str::<Value>(&printed.out).unwrap()["operation"]["id"], id);
     assert!(!bench.path().join("-").exists());
@@ -104,7 +104,7 @@ fn exported_texts_are_escaped_and_secrets_are_masked() {
     bench.write("hostile.yaml", hostile());
     bench.run(&["sync", "hostile.yaml", "--app", "a<b>", "--sim"]).expect_code(1);
     let id = bench.newest();
-    // Failed tasks do not count as done.
+    // Failed tasks don't count as done.
     let wave = bench.json(&["ops", "show", &id, "-o", "json"])["waves"][0].clone();
     assert_eq!((&wave["state"], &wave["tasks"], &wave["done"]), (&json!("Failed"), &json!(1), &json!(0)));
     let page = bench.run(&["ops", "export", &id, "--format", "html"]).expect_code(0).out;
@@ -112,7 +112,7 @@ fn exported_texts_are_escaped_and_secrets_are_masked() {
     for text in [&page, &document] {
         assert!(!text.contains(SECRET), "{text}");
     }
-    // The name and the log of the failed hook.
+    // The export contains the name and the log of the failed hook.
     assert!(
         page.contains("a&lt;b&gt;") && page.contains("&lt;script&gt;window.hit=1&lt;/script&gt;"),
         "{page}"
@@ -240,7 +240,7 @@ fn logs_of_failed_hooks_are_shown_for_every_attempt() {
     for attempt in ["migrate, attempt 1, pod migrate-", "migrate, attempt 2, pod migrate-"] {
         assert!(shown.contains(attempt), "{attempt}: {shown}");
     }
-    // The last line of the newest log is also in the message.
+    // The message also contains the last line of the newest log.
     assert_eq!(shown.matches("\n  relation does not exist").count(), 2, "{shown}");
     let document = bench.json(&["ops", "show", "bad", "-o", "json"]);
     let attempts: Vec<_> =

@@ -1,4 +1,4 @@
-//! Output of running hooks: with a sync, through another process, and by the API of a service.
+//! Output of running hooks, printed by the sync itself, by another process, and by the API of a service.
 
 use serde_json::Value;
 
@@ -61,7 +61,7 @@ fn a_sync_and_its_followers_show_hook_output() {
     let bench = Bench::new();
     bench.write("app.yaml", MIGRATION);
     let mut sync = bench.start(&["sync", "app.yaml", "--app", "shop", "--sim", "--follow-hooks"]);
-    // The line comes while the hook runs, not with the result.
+    // The line arrives while the hook is running, not with the result.
     sync.wait_for_line("migrate | connecting");
     let other = bench.start(&["ops", "output", "shop"]);
     let document = bench.start(&["ops", "output", "shop", "-o", "json"]);
@@ -83,7 +83,7 @@ fn a_sync_and_its_followers_show_hook_output() {
     // The output is not recorded.
     let log = bench.run(&["ops", "log", "shop", "-o", "json"]).expect_code(0).out;
     assert!(!log.contains("step 1") && !log.contains("canary"), "{log}");
-    // A finished operation has no output to follow.
+    // A finished operation doesn't have output to follow.
     let over = bench.run(&["ops", "output", "shop"]).expect_code(0);
     assert!(over.out.is_empty() && over.err.contains("has ended"), "{}", over.err);
 }
@@ -99,7 +99,7 @@ fn an_operation_without_a_process_has_no_output() {
     let left = bench.run(&["ops", "output", "shop"]).expect_code(3);
     assert!(left.err.contains("no process is running the operation"), "{}", left.err);
     assert!(left.err.contains("tidegate resume"), "{}", left.err);
-    // A resumed sync may follow the running hook, and may be left immediately.
+    // A resumed sync can follow the running hook, and can be interrupted at any time.
     let mut resumed = bench.start(&["resume", "--follow-hooks"]);
     resumed.wait_for_line("migrate");
     resumed.signal("TERM");
@@ -116,7 +116,7 @@ fn a_cluster_without_logs_is_noted_and_the_sync_continues() {
         .collect();
     bench.write("app.yaml", silent);
     let ran = bench.run(&["sync", "app.yaml", "--app", "shop", "--sim", "--follow-hooks"]).expect_code(0);
-    let notes = ran.err.lines().filter(|line| line.contains("simulated pods write no logs")).count();
+    let notes = ran.err.lines().filter(|line| line.contains("simulated pods do not write logs")).count();
     assert_eq!(notes, 1, "{}", ran.err);
 }
 

@@ -76,7 +76,7 @@ fn results(bench: &Bench) -> Vec<String> {
         .collect()
 }
 
-/// Recorded as one line.
+/// A reason that is recorded as one line.
 const REASON: [&str; 2] = ["--reason", " it is\nin the way\n"];
 
 fn ops<'a>(rest: &[&'a str]) -> Vec<&'a str> {
@@ -89,7 +89,7 @@ fn an_operation_continues_without_what_another_process_skipped() {
     let mut sync = bench.start(&SYNC);
     sync.wait_for_line("hook Job default/migrate");
     bench.run(&["ops", "skip", "shop", "--task", "Job/migrate"]).expect_code(2);
-    // An invisible reason is refused.
+    // A reason without visible characters is rejected.
     for skip in
         [["ops", "skip", "shop", "--task", "Job/migrate"], ["appset", "skip", "fleet", "--app", "web"]]
     {
@@ -127,7 +127,7 @@ fn an_operation_continues_without_what_another_process_skipped() {
         let line = line.unwrap();
         assert!(line.contains("hook Skipped") && !line.contains("Succeeded"), "{line}");
     }
-    // A skipped task does not count as done.
+    // A skipped task doesn't count as done.
     let waves = bench.json(&["ops", "show", "shop", "-o", "json"])["waves"].take();
     let counted = |wave: &Value| {
         let number = |field: &str| wave[field].as_u64().unwrap();
@@ -162,7 +162,7 @@ fn an_operation_continues_without_what_another_process_skipped() {
     assert!(over.err.contains(" has ended: "), "{}", over.err);
 }
 
-/// A skip without a running process must apply to the next one, and must not be required again after a kill.
+/// A skip without a running process must apply to the next one, and must not be required again after a crash.
 #[test]
 fn a_skip_survives_a_kill() {
     for beforehand in [true, false] {
@@ -186,7 +186,7 @@ fn a_skip_survives_a_kill() {
     }
 }
 
-/// A hook that fails at its first creation, and another that runs until a user marks it as done.
+/// A hook that fails when it is first created, and another that runs until a user marks it as done.
 const TWICE: &str = "\
 apiVersion: batch/v1
 kind: Job
@@ -213,7 +213,8 @@ kind: ConfigMap
 metadata: {name: last}
 ";
 
-/// The retry must happen in the same attempt while the rest of its wave is running, also across a kill.
+/// The retry must happen in the same attempt while the rest of its wave is running, even if the process is
+/// killed.
 #[test]
 fn a_failed_hook_is_retried_in_the_same_attempt() {
     for is_killed in [false, true] {
@@ -270,8 +271,8 @@ spec:
       schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 ";
 
-/// An Application lacks a kind that another Application provides. Once the kind exists, the retry must not wait for the
-/// next attempt.
+/// An Application needs a kind that another Application provides. Once the kind exists, the retry must not
+/// wait for the next attempt.
 #[test]
 fn a_failed_object_is_retried_at_once_when_its_dependency_exists() {
     let fleet = Fleet::new();
@@ -309,7 +310,7 @@ fn a_failed_object_is_retried_at_once_when_its_dependency_exists() {
     );
     let log = fleet.bench.run(&["ops", "log", &operation]).expect_code(0).out;
     assert!(log.contains("tester retries Gadget fleet/one: its kind is there"), "{log}");
-    // In the order of the waves, each once.
+    // Each object is written once, in the order of the waves.
     let made =
         [("CustomResourceDefinition", "gadgets.example.org"), ("Gadget", "one"), ("ConfigMap", "later")];
     let made: Vec<u64> = made.iter().flat_map(|(kind, name)| fleet.creations(kind, name)).collect();

@@ -88,7 +88,7 @@ fn a_state_directory_writable_for_others_is_made_private() {
     assert!(!sync().expect_code(0).err.contains("other users"));
 }
 
-/// Including its content: others may have had access before.
+/// The content of the directory is checked too, because other users may have had access before.
 #[test]
 fn files_of_a_state_directory_writable_for_others_are_made_private() {
     let bench = Bench::new();
@@ -115,7 +115,7 @@ fn files_of_a_state_directory_writable_for_others_are_made_private() {
         }
         assert!(!sync().contains("other users"), "{names:?}");
     }
-    // A link points elsewhere, where we must not change permissions.
+    // The link leads elsewhere, and we must not change the permissions there.
     let elsewhere = bench.path().join("elsewhere");
     fs::write(&elsewhere, "").unwrap();
     fs::set_permissions(&elsewhere, Permissions::from_mode(0o666)).unwrap();
@@ -124,7 +124,7 @@ fn files_of_a_state_directory_writable_for_others_are_made_private() {
     assert_eq!(mode(&elsewhere), 0o666);
 }
 
-/// Earlier versions left the files readable for all, and manifests and plans can contain secrets.
+/// Earlier versions left the files readable by everyone, and manifests and plans can contain secrets.
 #[test]
 fn only_the_owner_has_access_to_anything_in_a_state_directory() {
     let bench = Bench::new();
@@ -144,14 +144,14 @@ fn only_the_owner_has_access_to_anything_in_a_state_directory() {
     for path in entries(&bench.state()) {
         assert_eq!(mode(&path), if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
     }
-    // A closed state directory can contain such files as well.
+    // A state directory that is already closed can contain such files too.
     let witness = bench.state().join("witness");
     fs::set_permissions(&witness, Permissions::from_mode(0o644)).unwrap();
     assert!(!sync().contains("other users"));
     assert_eq!(mode(&witness), 0o600);
 }
 
-/// Returns a folder and everything in it.
+/// Returns a folder and all its content.
 fn entries(folder: &Path) -> Vec<PathBuf> {
     let mut found = vec![folder.to_owned()];
     for entry in fs::read_dir(folder).unwrap() {
@@ -165,7 +165,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// The user's umask does not count for the state directory, but it does for files that the user wants.
+/// The user's umask doesn't apply to the state directory, but it does apply to files that the user requests.
 #[test]
 fn an_open_umask_opens_only_examples() {
     let bench = Bench::new();
@@ -209,7 +209,7 @@ fn a_folder_of_another_user_is_not_a_state_directory() {
     }
 }
 
-/// Health rules are programs. The rules of a folder must come from this folder.
+/// Health rules are programs, so a folder's rules must come from this folder.
 #[test]
 fn links_that_leave_the_folder_of_health_rules_are_refused() {
     let bench = Bench::new();
@@ -243,7 +243,7 @@ fn links_that_leave_the_folder_are_refused() {
     bench.write("app/parts/part.yaml", CONFIG.replace("name: config", "name: part"));
     bench.write("elsewhere/secret.yaml", CONFIG.replace("name: config", "name: secret"));
     bench.write("elsewhere/notes.txt", "no manifest");
-    // The layout of a mounted ConfigMap.
+    // A mounted ConfigMap has this layout.
     symlink("parts/part.yaml", bench.path().join("app/again.yaml")).unwrap();
     fs::remove_file(bench.path().join("app/own.yaml")).unwrap();
     symlink("../elsewhere/notes.txt", bench.path().join("app/notes.txt")).unwrap();
@@ -261,7 +261,7 @@ fn links_that_leave_the_folder_are_refused() {
         );
         fs::remove_file(path).unwrap();
     }
-    // An explicitly named link is intended.
+    // A link that the user specifies explicitly is intended.
     symlink("elsewhere/secret.yaml", bench.path().join("named.yaml")).unwrap();
     assert!(!plan("named.yaml").err.contains("points outside"));
 }

@@ -120,7 +120,7 @@ fn manifests_are_read_from_standard_input_too() {
     assert!(ran.err.contains("stdin:1"), "{}", ran.err);
 }
 
-/// A named pipe may have no writer. A named pipe created by a shell has a writer.
+/// A named pipe may not have a writer. A named pipe created by a shell does.
 #[test]
 fn a_named_pipe_is_not_awaited() {
     let bench = Bench::new();

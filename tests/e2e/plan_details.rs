@@ -1,5 +1,5 @@
-//! Warnings in plans of ApplicationSets: objects that a deletion leaves behind, and gates that would never
-//! open.
+//! Warnings in plans of ApplicationSets about objects that a deletion leaves behind, and about gates that
+//! would never open.
 
 use serde_json::{Value, json};
 
@@ -8,7 +8,7 @@ use crate::bench::Bench;
 
 const DELETION: [&str; 7] = ["appset", "delete", "--plan", "-f", "sets/fleet.yaml", "-o", "json"];
 
-/// Changes the ApplicationSet in the file.
+/// Changes the ApplicationSet in the file, and returns it.
 fn edit(bench: &Bench, change: impl FnOnce(&mut Value)) -> Value {
     let path = bench.path().join("sets/fleet.yaml");
     let mut set: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -110,7 +110,8 @@ fn an_undefined_gate_is_an_error_where_definitions_are_known() {
         (
             "window:nigth",
             Some(
-                "step 2 waits forever for gate window:nigth, which is not defined; the file of --gates defines window:night",
+                "step 2 waits forever for gate window:nigth, which is not defined; the --gates file defines \
+                 window:night",
             ),
             None,
         ),

@@ -1,4 +1,4 @@
-//! Accessories of the command: completion scripts, man pages, and its use as a kubectl plugin.
+//! Completion scripts, man pages, and use of the command as a kubectl plugin.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::bench::Bench;
 
-/// Runs a program if it exists.
+/// Runs a program if it is installed.
 fn run_program(name: &str, args: &[&str], bench: &Bench) -> Option<Output> {
     let ran = Command::new(name).args(args).current_dir(bench.path()).env("HOME", bench.path()).output();
     match ran {
@@ -113,18 +113,18 @@ fn as_a_plugin_it_calls_itself_kubectl_tidegate() {
     let (code, out, err) = run_as(&bench, "kubectl-tidegate", &["sync", ".", "--sim"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("Usage: kubectl tidegate sync"), "{err}");
-    // Suggested commands can be typed as such.
+    // Suggested commands can be copied as printed.
     bench.write("hook.yaml", HOOK);
     let args = ["sync", "hook.yaml", "--app", "a", "--sim", "--timeout", "1s"];
     let (code, _, err) = run_as(&bench, "kubectl-tidegate", &args);
     assert_eq!(code, 3, "{err}");
     assert!(err.contains("`kubectl tidegate resume ") && !err.contains("`tidegate "), "{err}");
-    // Under its own name it uses that name.
+    // Under its own name, the command suggests commands with that name.
     let ran = bench.run(&["ops", "--help"]).expect_code(0);
     assert!(!ran.out.contains("kubectl"), "{}", ran.out);
 }
 
-/// A hook that is waiting for a user action.
+/// A hook that waits for a user action.
 const HOOK: &str = "\
 apiVersion: batch/v1
 kind: Job
@@ -156,7 +156,7 @@ fn kubectl_gets_completions() {
         assert_eq!((code, err.as_str()), (0, ""), "{text:?}");
         let lines: Vec<&str> = out.lines().collect();
         assert!(lines[0].starts_with(expected) && lines.len() == 2 && lines[1] == ":4", "{text:?}: {out}");
-        // The script of `completions kubectl` gives the same result.
+        // The script of `completions kubectl` produces the same result.
         let (_, again, _) = run_as(&bench, "kubectl-tidegate", &[&["__complete"][..], text].concat());
         assert_eq!(again, out);
     }
@@ -164,7 +164,7 @@ fn kubectl_gets_completions() {
     assert_eq!(out, ":0\n", "a PATH is a file");
     let script = bench.run(&["completions", "kubectl"]).expect_code(0).out;
     assert!(script.starts_with("#!/bin/sh\n"), "{script}");
-    // A kubectl that knows only this plugin.
+    // Simulates a kubectl that knows only this plugin.
     bench.write("kubectl_complete-tidegate.sh", &script);
     bench.write_private("kubectl", "#!/bin/sh\nshift\nexec ./kubectl-tidegate \"$@\"\n");
     let path = format!("{}:{}", bench.path().display(), std::env::var("PATH").unwrap());
@@ -178,7 +178,7 @@ fn root() -> &'static Path {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
 }
 
-/// Checks the requirements of the plugin index for a manifest.
+/// Checks that a manifest meets the requirements of the plugin index.
 fn check_manifest(manifest: &Value) {
     assert_eq!(manifest["apiVersion"], "krew.googlecontainertools.github.com/v1alpha2");
     assert_eq!((&manifest["kind"], &manifest["metadata"]["name"]), (&"Plugin".into(), &"tidegate".into()));

@@ -10,7 +10,7 @@ const OPEN: &str = "apiVersion: argoproj.io/v1alpha1\nkind: AppProject\nmetadata
     sourceRepos: ['./repo']\n  destinations: [{server: '*', namespace: fleet}]\n  \
     clusterResourceWhitelist: [{group: '', kind: Namespace, name: fleet}]\n";
 
-/// The example, with one application of the project `shop` that is synced manually.
+/// Returns the example with one application that belongs to the project `shop` and is synced manually.
 fn shop_fleet(name: &str) -> Fleet {
     let fleet = Fleet::new();
     let file = format!("{name}.yaml");
@@ -23,7 +23,7 @@ fn project(fleet: &Fleet, more: &str) {
     fs::write(fleet.path("project.yaml"), format!("{OPEN}{more}")).unwrap();
 }
 
-/// Waits until the application has a condition of a kind with this message, and cannot be synced.
+/// Waits until the application has a condition of this type with this message, and can't be synced.
 #[track_caller]
 fn assert_refused(fleet: &Fleet, kind: &str, text: &str) {
     let has = |app: &Value| {
@@ -50,7 +50,7 @@ fn destinations_that_deny_permit_nothing() {
     for only in ["{server: '*', namespace: '!kyverno'}", "{server: '!https://prod.example', namespace: '*'}"]
     {
         destinations(&format!("[{only}]"));
-        assert_refused(&fleet, "InvalidSpecError", "only negated entries (!) are in its destinations");
+        assert_refused(&fleet, "InvalidSpecError", "all entries of its destinations are negated (!)");
         let warning = fleet.condition("frontend", "SpecWarning");
         assert!(warning.contains("project 'shop' permits nothing"), "{warning}");
     }
@@ -76,7 +76,7 @@ fn an_application_stays_within_its_project() {
         (
             "  namespaceResourceBlacklist: [{group: '', kind: Service}]\n",
             "ComparisonError",
-            "resource :Service is not permitted in project shop: its namespaceResourceBlacklist contains it",
+            "resource :Service is not permitted in project shop: its namespaceResourceBlacklist contains the kind",
         ),
         ("  sourceRepos: often\n", "InvalidSpecError", "cannot read project shop"),
     ] {
@@ -131,7 +131,7 @@ fn a_hook_that_a_project_forbids_blocks_its_application() {
     Fleet::stop(service);
 }
 
-/// An operation must obey the current rules instead of those at its start, also after a kill.
+/// An operation must obey the current rules instead of those at its start, even after a crash.
 #[test]
 fn a_stricter_project_stops_a_running_operation() {
     for is_killed in [false, true] {
@@ -157,7 +157,7 @@ fn a_stricter_project_stops_a_running_operation() {
         };
         let ended = fleet.wait_until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
         let text = ended["status"]["operationState"].to_string();
-        let rule = "resource apps:Deployment is not permitted in project shop: its namespaceResourceBlacklist contains it";
+        let rule = "resource apps:Deployment is not permitted in project shop: its namespaceResourceBlacklist contains the kind";
         assert!(text.contains(rule), "{text}");
         assert!(fleet.creations("Deployment", "backend").is_empty(), "killed: {is_killed}");
         assert_eq!(fleet.creations("Job", "migrate").len(), 1);
@@ -165,7 +165,7 @@ fn a_stricter_project_stops_a_running_operation() {
     }
 }
 
-/// A deletion must depend only on the cluster, so a repository that is no longer permitted does not block it.
+/// A deletion must depend only on the cluster, so a repository that is no longer permitted must not block it.
 #[test]
 fn an_application_is_deleted_although_its_repository_is_forbidden() {
     let fleet = shop_fleet("frontend");
@@ -212,7 +212,7 @@ fn sync_windows_block_an_application() {
     assert_eq!(shown("backend"), "Sync Allowed");
     fleet.wait_until_synced(&["backend"]);
     assert!(fleet.creations("Deployment", "frontend").is_empty());
-    // A person may sync if the window permits it; automation may not.
+    // A person may sync if the window permits it. An automated sync may not.
     window(", manualSync: true");
     let synced = || fleet.bench.run(&["app", "sync", "frontend"]).code() == 0;
     assert!((0..3000).any(|_| synced()));
@@ -240,7 +240,8 @@ fn a_file_that_may_contain_the_default_project_permits_nothing() {
     Fleet::stop(service);
 }
 
-/// A misspelled rule doesn't restrict anything, nor does an Argo CD rule without a meaning here. Both must be reported.
+/// A misspelled rule doesn't restrict anything. An Argo CD rule that has no meaning here doesn't either. Both
+/// must be reported.
 #[test]
 fn a_misspelled_rule_is_reported() {
     let fleet = shop_fleet("frontend");
@@ -258,14 +259,14 @@ fn a_misspelled_rule_is_reported() {
     assert!(message.contains(unsupported), "{message}");
     let restrict = message.split(';').find(|part| part.contains("are unknown and have no effect")).unwrap();
     assert!(!restrict.contains("orphanedResources"), "{message}");
-    // A disabled setting is not reported.
+    // A disabled setting isn't reported.
     project(&fleet, "  orphanedResources: {warn: false}\n  roles: []\n");
     let is_quiet = |app: &Value| !app["status"]["conditions"].to_string().contains("UnknownFieldWarning");
     fleet.wait_until("frontend", is_quiet);
     Fleet::stop(service);
 }
 
-/// Unless configured explicitly, as in Argo CD.
+/// As in Argo CD, this changes only if it is configured explicitly.
 #[test]
 fn the_default_project_excludes_applications_of_other_namespaces() {
     let fleet = Fleet::new();

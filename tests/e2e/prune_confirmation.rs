@@ -22,7 +22,8 @@ fn count_deletions(fleet: &Fleet) -> usize {
     writes.iter().filter(|one| one["verb"] == "delete" && one["name"] == "guarded").count()
 }
 
-/// A service killed during the wait must continue with the prune if it was confirmed meanwhile.
+/// A service that is killed during the wait must continue with the prune if the prune was confirmed in the
+/// meantime.
 #[test]
 fn a_waiting_prune_is_confirmed_by_an_annotation_despite_a_kill() {
     let fleet = Fleet::new();
@@ -59,7 +60,7 @@ fn a_waiting_prune_is_confirmed_by_an_annotation_despite_a_kill() {
     fleet.wait_until_synced(&["backend"]);
     assert_eq!(count_deletions(&fleet), 1);
     let log = fleet.bench.run(&["ops", "log", &fleet.bench.newest_of("backend")]).expect_code(0).out;
-    let told = format!("unknown approves its prunes: the annotation {APPROVED} says {began}");
+    let told = format!("unknown approves its prunes: the annotation {APPROVED} is set to {began}");
     assert_eq!(log.matches(&told).count(), 1, "{log}");
     Fleet::stop(service);
 }

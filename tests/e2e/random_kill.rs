@@ -1,5 +1,5 @@
-//! Repeated `kill -9` at random moments: the operation must always end the same, and each hook must be
-//! created once.
+//! Repeated `kill -9` at random moments: the operation must always have the same result, and each hook must
+//! be created once.
 //!
 //! `TIDEGATE_KILL_ROUNDS=N` sets the number of rounds, `TIDEGATE_KILL_SEED=N` repeats the moments of an
 //! earlier run.
@@ -14,12 +14,12 @@ use crate::bench::Bench;
 use crate::manifests::{FAST, FAST_HOOKS};
 use crate::thirty_applications::Dice;
 
-/// Enough to notice frequent errors; the long form finds the rest.
+/// Enough to notice frequent errors. The long form finds the rest.
 const ROUNDS: u64 = 15;
 const ROUNDS_LONG: u64 = 50;
-/// Number of concurrent rounds: they mostly wait.
+/// Number of concurrent rounds, which mostly wait.
 const WORKERS: u64 = 5;
-/// About the duration of an undisturbed sync; a kill may also come too late.
+/// About the duration of an undisturbed sync. A kill may also come too late.
 const LATEST_MILLIS: u64 = 500;
 /// Maximum number of kills in a round.
 const KILLS_MAX: u32 = 4;
@@ -55,7 +55,8 @@ fn bench() -> Bench {
     bench
 }
 
-/// Runs one sync, killed up to some times and then undisturbed. Returns the number of effective kills.
+/// Runs one sync that is killed up to [`KILLS_MAX`] times and then left undisturbed. Returns the number of
+/// effective kills.
 fn run_round(round: u64, seed: u64, undisturbed: &BTreeSet<String>) -> u32 {
     let mut dice = Dice(seed.wrapping_add(round.wrapping_mul(0x1234_5678_9abc_def1)));
     let bench = bench();

@@ -1,4 +1,4 @@
-//! Reads of operations without write permission, and while their process does not respond.
+//! Reading operations without write permission, and while their process doesn't respond.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -25,7 +25,7 @@ fn set_mode(path: &Path, mode: u32) {
     fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
 }
 
-/// Returns the files of a folder with their content.
+/// Returns the content of each file in a folder.
 fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap() {
@@ -40,7 +40,7 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Makes the state directory readable for all, except for the key, and writable for none.
+/// Makes the state directory readable for everyone, except for the key, and writable for no one.
 fn make_readable_for_all(bench: &Bench) {
     set_mode(bench.path(), 0o755);
     for path in files(&bench.state()).into_keys() {
@@ -58,7 +58,7 @@ fn make_private(bench: &Bench) {
     files(&bench.state()).into_keys().filter(|path| path.is_dir()).for_each(|path| set_mode(&path, 0o755));
 }
 
-/// Runs the command as another user if root, else as the same user.
+/// Runs the command as another user if the tests run as root, otherwise as the same user.
 fn run_as_colleague(bench: &Bench, args: &[&str]) -> CommandOutput {
     let program = bench.path().join("program");
     if !program.exists() {
@@ -101,7 +101,7 @@ fn a_colleague_with_read_access_can_run_read_only_commands() {
     if fs::metadata("/proc/self").unwrap().uid() == 0 {
         let ran = run_as_colleague(&bench, &["ops", "terminate", "a"]);
         assert!(ran.code() != 0 && ran.err.contains("no permission"), "{}", ran.err);
-        // Only the owner can close what others can access.
+        // Only the owner can remove the access of other users.
         let advice = |path: &Path| format!("run as its owner: chmod go-rwx {}\n", path.display());
         assert!(ran.err.contains(&advice(&bench.state())), "{}", ran.err);
         let witness = bench.state().join("witness");
@@ -152,7 +152,7 @@ fn operations_of_an_unresponsive_process_can_be_read() {
     assert!(!list.err.contains("damaged") && !list.err.contains("warning"), "{}", list.err);
 }
 
-/// It holds the lock and the socket, but does not respond.
+/// The process holds the lock and the socket, but doesn't respond.
 #[test]
 fn a_stopped_process_permits_reads_but_no_writes() {
     let bench = Bench::new();
@@ -167,7 +167,7 @@ fn a_stopped_process_permits_reads_but_no_writes() {
     }
     let explained = bench.run(&["explain", "a"]).expect_code(0);
     assert!(explained.out.contains("Deployment default/server"), "{}", explained.out);
-    assert!(explained.err.contains("That process does not respond here"), "{}", explained.err);
+    assert!(explained.err.contains("That process does not respond"), "{}", explained.err);
     for args in
         [&["sync", "config.yaml", "--app", "b", "--sim"][..], &["ops", "pause", "a"], &["resume", "a"]]
     {

@@ -1,5 +1,5 @@
-//! A service on another machine, used by its API: the same commands, output and exit codes as over the local
-//! socket.
+//! A service on another machine, used through its API. Commands, output and exit codes are the same as over
+//! the local socket.
 
 use std::net::TcpListener;
 
@@ -11,7 +11,7 @@ use crate::fleet::Fleet;
 const OPERATOR: &str = "operators-may-have-things-done";
 const READER: &str = "readers-may-look-and-no-more";
 
-/// The fleet with a secured API, and a client that knows only its URL and not its state directory.
+/// A fleet with a secured API, and a client that knows only the service's URL, not its state directory.
 struct RemoteClient {
     fleet: Fleet,
     service: Option<Running>,
@@ -59,7 +59,7 @@ impl RemoteClient {
         self.run_as("ann", args)
     }
 
-    /// Returns the output of both, once nothing has changed between the two.
+    /// Returns the output of the local and the remote command, once nothing has changed between the two.
     #[track_caller]
     fn assert_same_output(&self, args: &[&str]) -> CommandOutput {
         let both = || (self.run(args), self.fleet.bench.run(&[&["app"], args].concat()));
@@ -185,7 +185,7 @@ fn unauthorized_requests_are_explained_and_tokens_do_not_leak() {
     let other = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
     there.bench.write_private("other.pem", other.cert.pem());
     assert!(ask(&[&there.url, "--ca", "other.pem"]).expect_code(1).err.contains("certificate"));
-    // A token is not sent unencrypted to another machine, and not without a URL.
+    // A token is never sent unencrypted to another machine, and never without a URL.
     for (url, part) in [
         ("http://tidegate.example.com:8480", "use https://"),
         ("http://192.0.2.1:8480", "use https://"),
@@ -198,7 +198,7 @@ fn unauthorized_requests_are_explained_and_tokens_do_not_leak() {
         let ran = ask(&[url]).expect_code(2);
         assert!(ran.err.contains(part), "{url}: {ran:?}");
     }
-    // The server does not exist, or does not speak the protocol.
+    // The server doesn't exist, or doesn't speak the protocol.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", nobody.local_addr().unwrap());
     drop(nobody);

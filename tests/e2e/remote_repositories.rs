@@ -1,4 +1,4 @@
-//! Applications with a repository on a real server, on loopback.
+//! Applications whose repository is on a real server on loopback.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -11,7 +11,7 @@ use tidegate_testkit::git::{self, GitServer, RequestKind, ServerBehavior};
 
 use crate::bench::{Bench, Running};
 
-/// `me:hunter2`.
+/// Basic authentication with `me:hunter2`.
 const CREDENTIALS: &str = "Basic bWU6aHVudGVyMg==";
 
 const READER: &str = "readers-may-look-and-no-more";
@@ -48,7 +48,7 @@ impl Stage {
         Some(stage)
     }
 
-    /// Creates a commit, as a push would.
+    /// Creates a commit as a push would.
     fn push(&self, value: &str) {
         for name in ["one", "two"] {
             let map = format!(
@@ -124,7 +124,7 @@ fn a_push_is_synced_and_the_server_may_be_down_for_a_while() {
     let objects = asked.iter().filter(|one| **one == RequestKind::Objects).count();
     assert_eq!(objects, 1, "one read for two applications of one commit: {asked:?}");
     stage.push("2");
-    // A refresh of one application also updates the other.
+    // When one application is refreshed, the other one is updated too.
     stage.refresh("one");
     for name in ["one", "two"] {
         stage.wait_until(name, |app| history_length(app) == 2);
@@ -147,7 +147,7 @@ fn a_push_is_synced_and_the_server_may_be_down_for_a_while() {
     assert_eq!(stage.values(), ["3", "3"]);
     service.signal("TERM");
     service.finish().expect_code(0);
-    // The next process has everything except the refs.
+    // The next process already has everything except the refs.
     stage.server.requests();
     let service = stage.serve(&[]);
     stage.refresh("two");
@@ -157,7 +157,7 @@ fn a_push_is_synced_and_the_server_may_be_down_for_a_while() {
     service.finish().expect_code(0);
 }
 
-/// Returns `/metrics`, as a reader.
+/// Returns the response of `/metrics` for a user with read-only access.
 fn metrics(address: &str) -> String {
     let mut stream = TcpStream::connect(address).unwrap();
     write!(stream, "GET /metrics HTTP/1.0\r\nhost: {address}\r\nauthorization: Bearer {READER}\r\n\r\n")
@@ -183,7 +183,7 @@ fn metrics_count_the_requests_to_a_repository() {
         let found = all.lines().find_map(|line| line.strip_prefix(&begin));
         found.map_or(0, |number| number.parse().unwrap())
     };
-    // By the log of the server.
+    // Reads the requests from the log of the server.
     let mut asked = Vec::new();
     let mut is_counted = || {
         asked.extend(stage.server.request_kinds());
@@ -268,7 +268,7 @@ fn an_unused_repository_leaves_nothing_behind() {
     service.finish().expect_code(0);
 }
 
-/// A process must not wait for a silent server when it shuts down.
+/// When a process shuts down, it must not wait for a server that doesn't respond.
 #[test]
 fn a_hanging_server_does_not_block_shutdown() {
     let Some(stage) = Stage::new() else { return };
@@ -282,7 +282,7 @@ fn a_hanging_server_does_not_block_shutdown() {
     service.finish().expect_code(0);
 }
 
-/// A Secret with a project must permit its repository to that project only.
+/// A Secret with a project must permit its repository only to that project.
 #[test]
 fn a_repository_can_belong_to_one_project() {
     let Some(stage) = Stage::new() else { return };

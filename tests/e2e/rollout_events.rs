@@ -1,4 +1,4 @@
-//! Notifications of an ApplicationSet rollout: the event stream, metrics, and the log of the process.
+//! Event stream, metrics and process log of an ApplicationSet's rollout.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,8 +7,8 @@ use serde_json::Value;
 
 use crate::example_appset::{READER, Shops, has_ended};
 
-/// Returns the response after its status line. Retries until that is a success, because of the rate limit;
-/// then a stream has started.
+/// Returns the response after its status line. If the rate limit is reached, retries until the response is a
+/// success and the stream has started.
 #[track_caller]
 fn send_request(shops: &Shops, target: &str, headers: &str) -> BufReader<TcpStream> {
     let ask = || {
@@ -29,7 +29,7 @@ fn metrics(shops: &Shops) -> String {
     text
 }
 
-/// Polls until a line of the metrics has this prefix; returns its value.
+/// Polls until a line of the metrics has this prefix. Returns the value in this line.
 #[track_caller]
 fn wait_for_metric(shops: &Shops, begin: &str) -> f64 {
     let find = || metrics(shops).lines().find_map(|line| line.strip_prefix(begin).map(str::to_owned));
@@ -37,7 +37,7 @@ fn wait_for_metric(shops: &Shops, begin: &str) -> f64 {
     found.unwrap_or_else(|| panic!("{begin}: {}", metrics(shops))).trim().parse().unwrap()
 }
 
-/// Returns the events of a stream: id, kind and data.
+/// Returns the events of a stream, each with its ID, kind and data.
 fn subscribe(
     shops: &Shops,
     query: &str,
@@ -98,7 +98,7 @@ fn a_rollout_emits_events_and_metrics() {
     let expected: Vec<&str> =
         steps.iter().map(String::as_str).chain(["ApplicationSet Rollout has completed"]).collect();
     assert_eq!(messages, expected);
-    // A client continues after the last received id.
+    // A client continues after the last ID that it has received.
     let middle = events.len() / 2;
     let rest = subscribe(&shops, "?applicationSet=shops", &events[middle].0).take(events.len() - middle - 1);
     assert_eq!(rest.collect::<Vec<_>>(), events[middle + 1..]);
@@ -121,7 +121,8 @@ fn an_undefined_gate_is_named_before_its_step() {
     shops.wait_until(|status| status["rollout"]["steps"][0]["status"] == "Held");
     let output = shops.run(&["explain", "shops"]).expect_code(0).out;
     for text in [
-        "step 3 names \"window:nigth\", which is not defined; define it in the file of `tidegate sync --gates` or `tidegate serve --gates`",
+        "step 3 refers to \"window:nigth\", which is not defined; define it in the file passed to `tidegate \
+         sync --gates` or `tidegate serve --gates`",
         "step 3 has the gate \"concurrency:db\", which limits the concurrency of operations and cannot be used for steps",
     ] {
         assert!(output.contains(text), "{output}");

@@ -1,5 +1,5 @@
-//! History of rollouts and deletions: decisions match the decisions of the tests, also after a kill, after the removal
-//! of the ApplicationSet, and without a running process.
+//! History of rollouts and deletions. It contains the decisions that the tests make, even after a crash,
+//! after the removal of the ApplicationSet, and without a running process.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -21,7 +21,7 @@ impl Shops {
         self.bench.json(&["appset", "show-run", id, "-o", "json"])
     }
 
-    /// Starts the service again after the process has ended.
+    /// Starts the service again after the previous process has exited.
     fn restart(&mut self, options: &[&str]) {
         let args = ["serve", "--sim", "--apps", "fleet", "--listen", "0", "--tokens", "tokens"];
         let mut service = self.bench.start(&[&args[..], options].concat());
@@ -30,7 +30,7 @@ impl Shops {
         self.service = Some(service);
     }
 
-    /// Returns the status and response of the API.
+    /// Returns the status code and the content of the API's response.
     fn get(&self, target: &str) -> (u16, Value) {
         self.request("GET", target)
     }
@@ -48,12 +48,12 @@ impl Shops {
             let status: u16 = head.split(' ').nth(1).unwrap().parse().unwrap();
             (status, serde_json::from_str(body).unwrap())
         };
-        // Retries when the rate limit is reached.
+        // Retries if the rate limit is reached.
         std::iter::repeat_with(ask).take(3000).find(|(status, _)| *status != 429).unwrap()
     }
 }
 
-/// Returns the decisions with their person and reason.
+/// Returns the kind of each decision, the person and the reason.
 fn decisions(run: &Value) -> Vec<(String, String, Option<String>)> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let decisions = run["decisions"].as_array().unwrap();
@@ -75,7 +75,7 @@ fn a_rollout_and_a_deletion_are_inspected_afterwards_despite_kills() {
     shops.run(&["resume", "shops"]).expect_code(0);
     shops.run_as("ann", &["approve", "shops", "--reason", "CHG-7"]).expect_code(0);
     shops.wait_until(|status| status["rollout"]["steps"][2]["status"] == "Held");
-    // A running rollout is listed with its reason to wait.
+    // A running rollout is listed with the reason for its wait.
     let under_way = shops.show_run("shops");
     assert_eq!((&under_way["outcome"], &under_way["finishedAt"]), (&Value::Null, &Value::Null));
     assert!(
@@ -85,7 +85,7 @@ fn a_rollout_and_a_deletion_are_inspected_afterwards_despite_kills() {
     let killed = shops.service.take().unwrap();
     killed.signal("KILL");
     killed.finish();
-    // Without a process the log is read.
+    // If no process is running, the command reads the log.
     assert_eq!(shops.runs().len(), 1);
     shops.restart(&[]);
     shops.run_as("ann", &["skip", "shops", "--app", "prod-cart", "--reason", " moved\n"]).expect_code(0);
@@ -127,7 +127,7 @@ fn a_rollout_and_a_deletion_are_inspected_afterwards_despite_kills() {
     ];
     assert_eq!(waits, waited);
     assert!(run["waits"].as_array().unwrap().iter().all(|one| one["until"].is_string()), "{run:#}");
-    // Each Application has its result, with the operation that the list of operations contains too.
+    // Each Application has a result, and its operation also appears in the list of operations.
     for member in run["rollout"]["members"].as_array().unwrap() {
         let name = member["application"].as_str().unwrap();
         let all = shops.bench.json(&["ops", "list", "--app", name, "-o", "json"]);
@@ -181,7 +181,7 @@ fn a_rollout_and_a_deletion_are_inspected_afterwards_despite_kills() {
     let told = || skipped(&shops);
     assert!(std::iter::repeat_with(told).take(3000).any(|number| number == 1), "{}", skipped(&shops));
 
-    // The record outlives the ApplicationSet.
+    // The record still exists after the ApplicationSet was deleted.
     let why = "moved to another cluster";
     let delete = ["delete", "shops", "--yes", "--timeout", "10m", "--reason", why];
     shops.run_as("ann", &delete).expect_code(0);
@@ -214,7 +214,7 @@ fn a_rollout_and_a_deletion_are_inspected_afterwards_despite_kills() {
     assert_eq!(shops.get("/api/v1/runs?applicationSet=argocd/other").1["total"], 0);
     let as_it_was = shops.run(&["show-run", &id, "--log"]).out;
     shops.stop();
-    // Much later, without a process, the output is the same.
+    // Much later, without a running process, the output is still the same.
     assert_eq!(shops.run(&["show-run", &id, "--log"]).expect_code(0).out, as_it_was);
     let refused = shops.bench.run(&["ops", "show", &id]).expect_code(4);
     assert!(refused.err.contains(&format!("tidegate appset show-run {id}")), "{}", refused.err);
@@ -254,7 +254,8 @@ fn the_user_who_restarted_a_rollout_is_recorded_despite_a_kill() {
     };
     assert!(std::iter::repeat_with(noted).take(3000).any(|noted| noted.is_null()), "{}", noted());
 
-    // A request that a process recorded but did not start before it died is started by the next one.
+    // If a process recorded a request but was killed before it started the rollout, the next process starts
+    // it.
     shops.run_as("ann", &terminate).expect_code(0);
     shops.wait_until(is_over);
     shops.stop();
@@ -267,7 +268,7 @@ fn the_user_who_restarted_a_rollout_is_recorded_despite_a_kill() {
     shops.restart(&[]);
     let status = shops.wait_until(|status| is_held(status) && status["rollout"]["initiatedBy"] == "ben");
     assert_eq!(status["rollout"]["reason"], "CHG-8");
-    // Only once: later requests concern the previous rollout.
+    // The next process starts the rollout only once, because later requests concern the previous rollout.
     shops.run_as("ann", &terminate).expect_code(0);
     shops.wait_until(is_over);
     shops.stop();
@@ -319,7 +320,7 @@ fn runs_beyond_the_history_have_a_summary_and_unknown_ones_are_missing() {
         let (status, problem) = shops.get(&target);
         assert_eq!((status, &problem["code"]), (404, &json!("not-found")), "{target}");
     }
-    // Commands for operations must report the type of a rollout or a deletion.
+    // Commands for operations must report that the ID belongs to a rollout or a deletion.
     let parts = ["", "/explain", "/events", "/log", "/logs", "/output", "/export", "/export.html"];
     let steps = ["terminate", "pause", "unpause", "confirm", "approve"];
     for run in shops.runs() {
@@ -335,7 +336,7 @@ fn runs_beyond_the_history_have_a_summary_and_unknown_ones_are_missing() {
             assert_eq!(problem["hint"], format!("use /api/v1/runs/{id}"), "{target}");
         }
     }
-    // An operation is not a rollout.
+    // An operation's ID isn't accepted as a rollout's.
     let operation = shops.bench.json(&["ops", "list", "-o", "json"])[0]["id"].as_str().unwrap().to_owned();
     assert_eq!(shops.get(&format!("/api/v1/runs/{operation}")).0, 404);
     for (args, code) in
@@ -344,10 +345,10 @@ fn runs_beyond_the_history_have_a_summary_and_unknown_ones_are_missing() {
         let ran = shops.run(args).expect_code(code);
         assert!(ran.err.contains("`tidegate appset runs`"), "{}", ran.err);
     }
-    // Both ids have the same prefix.
+    // Both IDs have the same prefix.
     let both = &id[..1];
     let ran = shops.run(&["show-run", both]).expect_code(2);
-    assert!(ran.err.contains("give more digits of the id"), "{}", ran.err);
+    assert!(ran.err.contains("use more digits of the id"), "{}", ran.err);
     let none = shops.run(&["runs", "shoes"]).expect_code(0);
     assert!(
         none.out.is_empty() && none.err.contains("no rollouts or deletions of shoes are recorded"),
@@ -358,7 +359,7 @@ fn runs_beyond_the_history_have_a_summary_and_unknown_ones_are_missing() {
 }
 
 impl Shops {
-    /// The example without an order of deletion, completely rolled out.
+    /// Starts the example without a deletion order, and waits until it is completely rolled out.
     fn without_order() -> Self {
         let shops = Self::serve("steps: []");
         shops.wait_until(has_ended);
@@ -407,7 +408,7 @@ fn an_unordered_deletion_is_recorded_despite_kills() {
     let killed = shops.service.take().unwrap();
     killed.signal("KILL");
     killed.finish();
-    // Without a process the log is read.
+    // If no process is running, the command reads the log.
     let left = shops.wait_for_deletion(|_| true);
     assert_eq!((&left["id"], &left["applications"]), (&under_way["id"], &json!(12)));
     shops.restart(&[]);

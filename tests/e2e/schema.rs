@@ -1,4 +1,4 @@
-//! Subset of JSON Schema that the API description uses. An unknown keyword is an error, so that no part remains
+//! Subset of JSON Schema that the API description uses. An unknown keyword is an error, so that no part stays
 //! unchecked.
 
 use serde_json::{Map, Value};

@@ -1,4 +1,5 @@
-//! A canary in a Secret: no command prints it, and no file contains it except the files of the simulated cluster.
+//! A canary in a Secret. No command prints it, and no file contains it except the files of the simulated
+//! cluster.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -7,10 +8,10 @@ use std::path::{Path, PathBuf};
 use crate::bench::{Bench, CommandOutput};
 
 const CANARY: &str = "Canary 7d41 value!";
-/// Beginning of its base64 form.
+/// Beginning of the canary's base64 form.
 const CANARY_BASE64: &str = "Q2FuYXJ5IDdkNDEgdmFsdWUh";
 
-/// The cluster refuses the label, and quotes it.
+/// The cluster rejects the label, and quotes it.
 const MANIFESTS: &str = r#"
 apiVersion: v1
 kind: Secret

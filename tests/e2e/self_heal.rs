@@ -1,10 +1,10 @@
-//! Self-heals of managed Applications, and their hooks.
+//! Self-heal of managed Applications, and its effect on hooks.
 
 use std::fs;
 
 use crate::fleet::Fleet;
 
-/// The migration of the example unchanged, and two hooks that declare their operations.
+/// The unchanged migration of the example, and two hooks that declare the operations in which they run.
 const HOOKS: [(&str, Option<&str>); 3] =
     [("migrate", None), ("check", Some("sync,selfheal")), ("mend", Some("selfheal"))];
 
@@ -46,7 +46,7 @@ fn a_self_heal_runs_only_the_hooks_that_request_it() {
         fleet.wait_until_synced(&["backend"]);
         assert_eq!(ran(), [1, 1 + heals, heals], "self-heal {heals}");
     }
-    // They run before their phase, as in any sync.
+    // The hooks run before their phase, as in any sync.
     let made = |kind, name| *fleet.creations(kind, name).last().unwrap();
     assert!(made("Job", "check") < made("Deployment", "backend"));
     assert!(made("Job", "mend") < made("Deployment", "backend"));

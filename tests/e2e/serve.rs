@@ -1,4 +1,5 @@
-//! Managed applications: from the example's Git repository to the simulated cluster, across kills.
+//! Managed applications, from the example's Git repository to the simulated cluster, with a service that is
+//! killed.
 
 use std::fs;
 
@@ -34,7 +35,7 @@ fn the_fleet_is_synced_wave_by_wave() {
     assert_eq!((list["kind"].as_str(), list["items"].as_array().unwrap().len()), (Some("List"), 3));
     let text = fleet.bench.run(&["app", "list"]).expect_code(0).out;
     assert!(text.starts_with("NAME") && text.contains("Auto-Prune"), "{text}");
-    // No second service may use the same state directory, and the error names the first.
+    // No second service may use the same state directory, and the error must identify the first service.
     let second = fleet.bench.run(&["serve", "--sim", "--apps", "fleet"]).expect_code(4);
     assert!(second.err.contains("process"), "{}", second.err);
     Fleet::stop(service);
@@ -96,7 +97,7 @@ fn a_new_commit_is_synced_and_manual_changes_are_reverted() {
     assert_ne!(found["status"]["history"][1]["revision"], first);
     fleet.wait_until_synced(&["frontend"]);
     assert_eq!(fleet.get("frontend")["status"]["summary"]["images"][0], "example.com/fleet/frontend:2.0");
-    // Only the watch reports this, because the next comparison is minutes away.
+    // Only the watch can report this, because the next comparison is minutes away.
     let before = fleet.creations("Deployment", "frontend").len();
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
     let healed = fleet.wait_until("frontend", |app| {
@@ -119,7 +120,7 @@ fn changes_are_found_without_a_request() {
     fleet.replace("repo/frontend/frontend.yaml", "frontend:1.0", "frontend:2.0");
     fleet.commit();
     fleet.wait_until("frontend", |app| revision(app) != first);
-    // The same for the file of the application: a missing branch, and its error.
+    // The same is true for the application's file, here with a missing branch and its error.
     fleet.replace("frontend.yaml", "targetRevision: main", "targetRevision: gone");
     assert!(fleet.condition("frontend", "ComparisonError").contains("gone"));
     fleet.replace("frontend.yaml", "targetRevision: gone", "targetRevision: main");
@@ -166,7 +167,7 @@ fn a_service_whose_log_fails_ends_with_a_message() {
     fs::rename(fleet.bench.state(), &moved).unwrap();
     let ended = service.finish().expect_code(1);
     assert!(ended.err.contains("the operation log failed"), "{}", ended.err);
-    // Each operation continues where it was.
+    // Each operation continues where it had stopped.
     let _ = fs::remove_dir_all(fleet.bench.state());
     fs::rename(moved, fleet.bench.state()).unwrap();
     let service = fleet.serve();
@@ -252,7 +253,7 @@ fn a_broken_application_reports_its_error_and_the_others_continue() {
     }
     fs::write(fleet.path("broken.yaml"), "kind: [\n").unwrap();
     fs::write(fleet.path("repo/database/broken.yaml"), "apiVersion: v1\nkind: [\n").unwrap();
-    // Next to manifests, as in a chart.
+    // The file is next to manifests, as in a chart.
     fs::write(fleet.path("repo/backend/values.yaml"), "replicas: 2\n").unwrap();
     fleet.commit();
     let service = fleet.serve();
@@ -261,7 +262,7 @@ fn a_broken_application_reports_its_error_and_the_others_continue() {
         ("repo", "ComparisonError", "gone"),
         ("path", "ComparisonError", "nowhere"),
         ("revision", "ComparisonError", "none"),
-        ("oci", "ComparisonError", "its tags cannot be listed"),
+        ("oci", "ComparisonError", "cannot list its tags"),
         ("metadata", "ComparisonError", "link-local"),
         ("cluster", "InvalidSpecError", "elsewhere"),
         ("project", "InvalidSpecError", "strict"),
@@ -279,7 +280,7 @@ fn a_broken_application_reports_its_error_and_the_others_continue() {
     assert!(listed.err.contains("broken.yaml:"), "{}", listed.err);
     let refused = fleet.bench.run(&["app", "sync", "typo"]).expect_code(4);
     assert!(refused.err.contains("broken-typo.yaml"), "{}", refused.err);
-    // Once fixed, it is synced.
+    // Once the file is fixed, the application is synced.
     fs::remove_file(fleet.path("repo/database/broken.yaml")).unwrap();
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "database"]).expect_code(0);
@@ -327,7 +328,7 @@ fn an_application_without_its_file_is_forgotten_and_its_objects_stay() {
     assert!(is_there("frontend") && is_there("backend"));
 }
 
-/// As in a checkout of this project.
+/// In a checkout of this project, the example doesn't have a Git repository.
 #[test]
 fn the_example_is_managed_without_its_git_repository() {
     let fleet = Fleet::new();
@@ -343,12 +344,12 @@ fn the_example_is_managed_without_its_git_repository() {
     fs::remove_dir_all(&git).unwrap();
     fs::remove_file(fleet.path("repo/frontend/frontend.yaml")).unwrap();
     let service = fleet.serve();
-    assert!(fleet.condition("backend", "ComparisonError").contains("there is no Git repository"));
+    assert!(fleet.condition("backend", "ComparisonError").contains("cannot open a Git repository"));
     Fleet::stop(service);
     assert!(!git.exists());
 }
 
-/// The delay is for objects whose health isn't conclusive.
+/// The delay applies to objects whose health isn't conclusive.
 #[test]
 fn argo_cds_wave_delay_is_honored() {
     let mut fleet = Fleet::new();
@@ -368,7 +369,7 @@ fn argo_cds_wave_delay_is_honored() {
     Fleet::stop(service);
 }
 
-/// Two services of one folder would sync each commit twice, in separate clusters or in the same one.
+/// Two services for one folder would sync each commit twice, either to separate clusters or to the same one.
 #[test]
 fn two_services_of_a_folder_detect_each_other() {
     let fleet = Fleet::new();
@@ -380,7 +381,7 @@ fn two_services_of_a_folder_detect_each_other() {
     }
     let mut standby = fleet.bench.start(&[&elsewhere[..], &["--standby"]].concat());
     standby.wait_for_line("standby: ");
-    // The lock ends with its process, however that ends.
+    // The lock ends with its process, regardless of how the process ends.
     first.signal("KILL");
     first.finish();
     standby.wait_for_line("managing");

@@ -55,7 +55,7 @@ fn unsigned_revisions_are_not_synced() {
     project(&fleet, &["alice", "bob"]);
     application(&fleet, "by-alice");
     let service = fleet.serve_with(&["--repositories", "keys"]);
-    // The key is missing; other keys do not count.
+    // The key is missing, and other keys don't count.
     let says = |part: &str| drop(fleet.wait_until("signed", |app| comparison_error(app).contains(part)));
     says(&format!(
         "is signed with key {}, but the ConfigMap argocd-gpg-keys-cm has no such key",
@@ -74,7 +74,7 @@ fn unsigned_revisions_are_not_synced() {
     };
     assert_eq!(sync(&[]).0, 0);
     assert_eq!(writes(&fleet), 1);
-    // A subkey of a listed key; a signed tag of an unsigned commit.
+    // One revision is signed by a subkey of a listed key. The other is a signed tag of an unsigned commit.
     for (revision, commit) in [("by-bob", "by-bob"), ("v1.0.0", "unsigned")] {
         let (code, said) = sync(&["--revision", revision]);
         assert_eq!(code, 0, "{revision}: {said}");
@@ -97,7 +97,7 @@ fn unsigned_revisions_are_not_synced() {
         let shown = fleet.bench.run(&["app", "diff", "signed"]);
         assert!(shown.code() > 1 && format!("{}{}", shown.out, shown.err).contains(part), "{shown:?}");
     }
-    // Automated syncs of a tag name its commit, and the tag counts.
+    // An automated sync of a tag contains the tag's commit, but the signature of the tag counts.
     let automated = |revision: &str| {
         application(&fleet, revision);
         let path = fleet.path("signed.yaml");
@@ -116,7 +116,7 @@ fn unsigned_revisions_are_not_synced() {
     fleet.wait_until("signed", |app| {
         app["status"]["sync"]["status"] == "Synced" && comparison_error(app).is_empty()
     });
-    // A removed key invalidates its signatures, and an invalid entry is named.
+    // If a key is removed, its signatures become invalid. An invalid entry is reported.
     give(&fleet, &["bob"]);
     says("has no such key");
     let text = fs::read_to_string(fleet.path("project.yaml")).unwrap();

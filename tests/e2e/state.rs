@@ -1,4 +1,4 @@
-//! The state directory: location, permissions, and reports of damage.
+//! The state directory: its location, its permissions, and reports of damage.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -30,7 +30,7 @@ fn the_argument_overrides_the_environment_and_the_default() {
     command.env_remove("TIDEGATE_STATE_DIR").env("HOME", &home).env("XDG_STATE_HOME", &xdg);
     Running::start(command).finish().expect_code(0);
     assert!(is_log(&xdg.join("tidegate")));
-    // An empty variable counts as unset.
+    // An empty variable counts as not set.
     let mut command = bench.command(&args);
     let other = bench.path().join("other");
     command.env("TIDEGATE_STATE_DIR", "").env("HOME", &home).env("XDG_STATE_HOME", &other);
@@ -82,7 +82,7 @@ fn a_sync_whose_state_directory_disappears_does_not_succeed() {
     }
 }
 
-/// Needs no requests: the service checks on its own.
+/// This doesn't need a request, because the service checks the directory itself.
 #[test]
 fn a_service_whose_state_directory_disappears_ends_and_loses_no_commit() {
     let fleet = Fleet::new();
@@ -135,7 +135,7 @@ fn a_damaged_operation_is_set_aside_and_the_rest_works() {
     bench.run(&["sync", "config.yaml", "--app", "new", "--sim"]).expect_code(0);
 }
 
-/// Removes all data next to the log.
+/// Removes all data that is stored next to the log.
 fn lose_blobs(bench: &Bench) {
     let blobs = bench.state().join("blobs");
     assert!(fs::read_dir(&blobs).unwrap().count() > 0);
@@ -160,7 +160,7 @@ fn a_finished_operation_without_its_manifests_is_shown_with_a_note() {
     assert_eq!(shown["warnings"][0]["code"], "damaged-log");
     let log = bench.run(&["ops", "log", "a"]).expect_code(0);
     assert!(log.out.contains("Succeeded") && log.err.contains("is missing"), "{log:?}");
-    // The next operation is not blocked.
+    // The next operation isn't blocked.
     bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(0);
 }
 
@@ -209,7 +209,7 @@ fn resume_all_names_damaged_unfinished_operations() {
     bench.write("stuck.yaml", STUCK);
     bench.run(&["sync", "stuck.yaml", "--app", "a", "--sim", "--timeout", "200ms"]).expect_code(3);
     let id = bench.newest();
-    // It cannot continue without its manifests.
+    // The operation can't continue without its manifests.
     lose_blobs(&bench);
     for args in [&["resume", "--all", "--sim"][..], &["resume", "--sim"]] {
         let ran = bench.run(args).expect_code(1);
@@ -224,7 +224,7 @@ fn resume_all_names_damaged_unfinished_operations() {
     bench.run(&["resume", "--all", "--sim"]).expect_code(0);
 }
 
-/// The newest summary is damaged; an older one, and all events, must be found.
+/// The newest summary is damaged. An older summary and all events must still be found.
 #[test]
 fn a_salvaged_operation_keeps_its_recorded_pause() {
     let bench = Bench::new();
@@ -300,7 +300,7 @@ fn a_damaged_simulated_cluster_is_named_and_can_be_reset() {
     }
 }
 
-/// An empty cluster in place of the cluster with earlier operations must be reported, unless it was reset.
+/// An empty cluster must be reported if operations ran on an earlier cluster, unless the cluster was reset.
 #[test]
 fn a_missing_simulated_cluster_is_reported_as_empty() {
     type LossFn = fn(&Path);
@@ -312,7 +312,7 @@ fn a_missing_simulated_cluster_is_reported_as_empty() {
     for lose in cases {
         let bench = Bench::new();
         bench.write("config.yaml", CONFIG);
-        // The folder is new: an absent cluster is not missing.
+        // The folder is new, so an absent cluster isn't missing.
         let sync = &["sync", "config.yaml", "--app", "a", "--sim"][..];
         let ran = bench.run(sync).expect_code(0);
         assert!(!ran.err.contains("missing"), "{}", ran.err);
@@ -331,7 +331,7 @@ fn a_missing_simulated_cluster_is_reported_as_empty() {
             lose(&cluster);
             let ran = bench.run(args);
             assert!(ran.err.contains(&text) && ran.err.contains("starts empty"), "{args:?}: {}", ran.err);
-            // Later operations can be lost again.
+            // The cluster of later operations can be lost again.
             bench.run(&["sim", "reset"]).expect_code(0);
         }
     }
@@ -357,7 +357,7 @@ fn a_file_in_the_way_is_named() {
     bench.write("state", "a file");
     let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim"]).expect_code(1);
     assert!(ran.err.contains("state"), "{}", ran.err);
-    // It holds no operations, but differs from a directory without any.
+    // The directory doesn't contain any operations, but it differs from an unused directory.
     let looks = [["ops", "list"].as_slice(), &["explain", "a"], &["resume", "--all"], &["sim", "audit"]];
     for args in looks {
         let ran = bench.run(args).expect_code(1);

@@ -1,4 +1,4 @@
-//! Stored plans: executed exactly, or not at all.
+//! Stored plans, which are executed exactly or not at all.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -15,14 +15,14 @@ fn config(data: &str) -> String {
     format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: config}}\ndata: {data}\n")
 }
 
-/// Creates a bench with the plan of `in.yaml` in `one.plan`; returns its hash.
+/// Creates the plan of `in.yaml` in the file `one.plan`. Returns the plan's hash.
 fn bench_with_plan(bench: &Bench, manifests: &str) -> String {
     bench.write("in.yaml", manifests);
     let ran = bench.run(&["plan", "in.yaml", "--app", "one", "--sim", "--save", "one.plan"]).expect_code(0);
     let plan: Value = serde_json::from_slice(&fs::read(bench.path().join("one.plan")).unwrap()).unwrap();
     let hash = plan["hash"].as_str().unwrap().to_owned();
     assert!(ran.err.contains(&format!("plan {hash} (")), "{}", ran.err);
-    // The suggested command names the right cluster.
+    // The suggested command contains the right cluster.
     assert!(ran.err.contains("`tidegate sync --plan one.plan --sim"), "{}", ran.err);
     hash
 }
@@ -63,7 +63,7 @@ fn a_stored_plan_is_executed_exactly_despite_changed_manifests() {
     let events = bench.json(&["ops", "log", "one", "-o", "json"]);
     let taken = events.as_array().unwrap().iter().find(|event| event["kind"] == "stored-plan-used").unwrap();
     assert_eq!((&taken["details"]["hash"], &taken["details"]["approvals"]), (&json!(hash), &json!([])));
-    // The objects exist now, so the same plan no longer matches.
+    // The objects now exist, so the same plan no longer matches.
     let writes = bench.writes().len();
     let again = bench.run(&["sync", "--plan", "one.plan", "--sim"]).expect_code(4);
     assert!(
@@ -75,7 +75,7 @@ fn a_stored_plan_is_executed_exactly_despite_changed_manifests() {
         (bench.writes().len(), bench.json(&["ops", "list", "-o", "json"]).as_array().unwrap().len()),
         (writes, 1)
     );
-    // A deletion is a different operation, for which there is no such plan.
+    // A deletion is a different operation, for which this plan doesn't exist.
     bench.run(&["delete", "--app", "one", "--sim", "--yes"]).expect_code(0);
     let left = bench.json(&["sim", "objects", "-o", "json"]).to_string();
     assert!(!left.contains("\"server\"") && !left.contains("\"config\""), "{left}");
@@ -134,7 +134,7 @@ fn drift_is_reported_and_only_unplanned_changes_can_be_allowed() {
     bench.write("in.yaml", config("{mode: slow}"));
     bench.run(&["sync", "in.yaml", "--app", "one", "--sim"]).expect_code(0);
     bench_with_plan(&bench, &config("{mode: fast}"));
-    // In an additional field.
+    // The object differs in an additional field.
     bench.write("more.yaml", config("{mode: slow, more: x}"));
     bench.run(&["sync", "more.yaml", "--app", "one", "--sim"]).expect_code(0);
     let ran = bench.run(&["sync", "--plan", "one.plan", "--sim"]).expect_code(4);
@@ -143,12 +143,16 @@ fn drift_is_reported_and_only_unplanned_changes_can_be_allowed() {
     bench.run(&["sync", "--plan", "one.plan", "--sim", "--allow-drift"]).expect_code(0);
     let ran = bench.run(&["sync", "in.yaml", "--app", "one", "--sim", "--allow-drift"]).expect_code(2);
     assert!(ran.err.contains("--allow-drift requires a stored plan"), "{}", ran.err);
-    // In a field that it writes.
+    // The object differs in a field that the plan writes.
     bench_with_plan(&bench, &config("{mode: slow}"));
     bench.write("other.yaml", config("{mode: idle}"));
     bench.run(&["sync", "other.yaml", "--app", "one", "--sim"]).expect_code(0);
     let ran = bench.run(&["sync", "--plan", "one.plan", "--sim", "--allow-drift"]).expect_code(4);
-    assert!(ran.err.contains("/data/mode was \"fast\" and is now \"idle\"; make a new plan"), "{}", ran.err);
+    assert!(
+        ran.err.contains("/data/mode was \"fast\" and is now \"idle\"; create a new plan"),
+        "{}",
+        ran.err
+    );
 }
 
 #[test]

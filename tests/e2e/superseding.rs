@@ -1,4 +1,4 @@
-//! Newer requests during an operation of a managed application. The audit of the cluster shows the creations
+//! Newer requests during an operation of a managed application. The cluster's audit log shows the creations
 //! and deletions of each operation.
 
 use std::fs;
@@ -10,7 +10,7 @@ use crate::fleet::Fleet;
 
 const WAITS: &str = "NewRevisionWarning";
 
-/// An object after the Deployment, which therefore is awaited.
+/// An object after the Deployment. Because of it, the operation waits for the Deployment.
 const LATER_OBJECT: &str = "\
 apiVersion: v1
 kind: ConfigMap
@@ -19,7 +19,7 @@ metadata:
   annotations: {argocd.argoproj.io/sync-wave: \"2\"}
 ";
 
-/// The backend, with a Deployment that takes this long to be ready.
+/// Returns the fleet with a backend whose Deployment takes this long to become ready.
 fn fleet(ready: &str) -> Fleet {
     let fleet = Fleet::new();
     fleet.replace("repo/backend/backend.yaml", "ready-after: 1s", &format!("ready-after: {ready}"));
@@ -28,7 +28,7 @@ fn fleet(ready: &str) -> Fleet {
     fleet
 }
 
-/// Commits a backend that is ready at once.
+/// Commits a backend that is ready immediately.
 fn commit_fix(fleet: &Fleet, from: &str) {
     fleet.replace("repo/backend/backend.yaml", &format!("ready-after: {from}"), "ready-after: 1ms");
     fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
@@ -86,7 +86,7 @@ fn a_newer_commit_supersedes_a_waiting_operation_after_its_hook() {
     assert!(explained["successor"].as_str().unwrap().contains("hook Job fleet/migrate is running"));
     assert!(explained["summary"].as_str().unwrap().contains("is going to replace it"), "{explained}");
     assert_eq!(phases(&fleet), ["Running"]);
-    // A kill stops no hook, and loses no state.
+    // Killing the service neither stops a hook nor loses state.
     kill_service(service);
     let service = fleet.serve();
     fleet.wait_until_synced(&["backend"]);
@@ -98,12 +98,12 @@ fn a_newer_commit_supersedes_a_waiting_operation_after_its_hook() {
         format!("Operation terminated, superseded by another sync (revision {newest})")
     );
     assert_eq!(ended[1]["revision"].as_str(), Some(newest.as_str()));
-    // The phase is failed, as in Argo CD; lists for people show the outcome.
+    // The phase is Failed, as in Argo CD. Lists for people show the outcome instead.
     assert_eq!((&ended[0]["outcome"], &ended[1]["outcome"]), (&"Superseded".into(), &"Succeeded".into()));
     let listed = |result: &str| fleet.bench.run(&["ops", "list", "--result", result]).expect_code(0).out;
     assert!(listed("superseded").contains("Superseded"), "{}", listed("superseded"));
     assert!(!listed("failed").contains("superseded by"), "{}", listed("failed"));
-    // The hook of the first operation ran to its end: only its successor removes it.
+    // The hook of the first operation ran to its end, because only the successor removes it.
     assert_eq!(migration_changes(&fleet), pairs(&[("made", "by 1"), ("deleted", "by 2"), ("made", "by 2")]));
     let first = fleet.bench.json(&["ops", "show", ended[0]["id"].as_str().unwrap(), "-o", "json"]);
     let hooks = first["resources"].as_array().unwrap().iter().filter(|one| one["name"] == "migrate");
@@ -151,11 +151,11 @@ fn a_requested_sync_waits_for_its_turn() {
     let queued = ["app", "sync", "backend", "--policy", "queue", "--async"];
     fleet.bench.run(&queued).expect_code(0);
     let again = fleet.bench.run(&queued).expect_code(4);
-    assert!(again.err.contains("already waits for the operation in progress"), "{}", again.err);
+    assert!(again.err.contains("is already waiting for the operation in progress"), "{}", again.err);
     let output = fleet.bench.run(&["app", "explain", "backend"]).expect_code(0).out;
     assert!(output.contains("waits until the running operation ends"), "{output}");
     assert_eq!(phases(&fleet), ["Running"]);
-    // The successor is the latest request.
+    // The successor is the operation that was requested last.
     fleet
         .bench
         .run(&["app", "sync", "backend", "--policy", "supersede", "--dry-run", "--timeout", "10m"])
@@ -201,7 +201,7 @@ fn a_hook_does_not_run_again_while_its_inputs_are_the_same() {
     fleet.wait_until("backend", history(1));
     kill_service(service);
     let service = fleet.serve();
-    // The same with a kill in the meantime, for a plan without the hook.
+    // The same is true if the service is killed in the meantime, for a plan without the hook.
     fleet.replace("repo/backend/backend.yaml", "ready-after: 1s", "ready-after: 5s");
     fleet.replace("repo/backend/backend.yaml", "backend:1.0", "backend:2.0");
     fleet.commit();
@@ -212,7 +212,7 @@ fn a_hook_does_not_run_again_while_its_inputs_are_the_same() {
     fleet.wait_until("backend", history(2));
     assert_eq!(phases(&fleet), ["Succeeded", "Succeeded"]);
     assert_eq!(migration_changes(&fleet), pairs(&[("made", "by 1")]));
-    // Another migration runs, with the new revision.
+    // Another migration runs, using the new revision.
     fleet.replace("repo/backend/migrate.yaml", "schema.sql", "another.sql");
     fleet.replace("repo/backend/backend.yaml", "backend:2.0", "backend:3.0");
     fleet.commit();

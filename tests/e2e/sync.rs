@@ -25,7 +25,7 @@ fn the_shop_is_deployed_wave_by_wave() {
         assert!(ran.err.contains(part), "no {part:?} in {}", ran.err);
     }
     assert!(!ran.err.contains('\u{1b}') && !ran.err.contains('\r'), "no color and no spinner: {}", ran.err);
-    // The views of finished operations.
+    // Prints all views of a finished operation.
     let shown = bench.run(&["ops", "show", &id[..13]]).expect_code(0);
     insta::assert_snapshot!("shop_show", sorted(&redact(&shown.out, &bench)));
     let explained = bench.run(&["explain", "shop"]).expect_code(0);
@@ -38,7 +38,7 @@ fn the_shop_is_deployed_wave_by_wave() {
     assert_eq!(numbers, (1..=u64::try_from(numbers.len()).unwrap()).collect::<Vec<u64>>());
 }
 
-/// Without `--prune`, objects that are no longer in the input stay: there is no prune to report.
+/// Without `--prune`, objects that are no longer in the input stay, so there is no prune to report.
 #[test]
 fn a_wave_that_only_skips_prunes_reports_none() {
     let bench = Bench::new();
@@ -52,7 +52,7 @@ fn a_wave_that_only_skips_prunes_reports_none() {
     assert!(pruned.err.contains("pruning 1 object"), "{}", pruned.err);
 }
 
-/// The first message of a wait must contain the known state, not the absence of an observation.
+/// The first message about a wait must contain the known state, not say that nothing was observed.
 #[test]
 fn a_wait_is_reported_with_its_reason() {
     let bench = Bench::new();
@@ -65,7 +65,7 @@ fn a_wait_is_reported_with_its_reason() {
     assert!(!ran.err.contains("not observed yet"), "{}", ran.err);
 }
 
-/// A server that is ready after a while, and a wave that waits for the server.
+/// A server that becomes ready after a while, and a wave that waits for the server.
 const SERVER: &str = "
 apiVersion: apps/v1
 kind: Deployment
@@ -105,7 +105,7 @@ fn a_failing_hook_stops_the_rest_and_runs_the_failure_hook() {
     assert!(shown.contains("  ERROR: syntax error at or near TABEL"), "{shown}");
 }
 
-/// Removes names of pods, which are random.
+/// Removes the names of pods, because they are random.
 fn without_pod(text: &str, prefix: &str) -> String {
     let mut parts = text.split(prefix);
     let first = parts.next().unwrap().to_owned();
@@ -164,7 +164,7 @@ fn a_dry_run_writes_nothing() {
     assert!(!audit.as_array().unwrap().is_empty(), "all calls were tested");
 }
 
-/// It succeeds like any sync, but later views must not present it as an executed sync.
+/// The dry run succeeds like any sync, but later views must not present it as an executed sync.
 #[test]
 fn a_dry_run_is_distinguished_from_a_sync() {
     let words = "Succeeded (dry run: nothing was written)";
@@ -208,7 +208,7 @@ fn removed_objects_are_pruned_if_requested() {
     assert_eq!(bench.writes().iter().filter(|entry| entry["verb"] == "delete").count(), 1);
 }
 
-/// An empty folder is more often a mistake than an intention.
+/// An empty folder is usually a mistake.
 #[test]
 fn empty_input_removes_everything_only_if_permitted() {
     let bench = Bench::new();
@@ -244,7 +244,7 @@ fn empty_input_removes_everything_only_if_permitted() {
     assert_eq!(deleted(), 2);
 }
 
-/// Operation options of Argo CD are given like all others.
+/// Argo CD's operation options are specified like all other options.
 #[test]
 fn operation_options_are_given_as_sync_options() {
     let bench = Bench::new();
@@ -344,7 +344,7 @@ fn same_manifests_give_generated_hooks_the_same_revision() {
     assert_eq!(name(&bench), first);
 }
 
-/// The lost trace output must neither fail nor hang the sync.
+/// If the trace output is lost, the sync must neither fail nor hang.
 #[test]
 fn a_traced_sync_ends_even_if_standard_error_is_not_read() {
     let bench = Bench::new();
@@ -368,7 +368,7 @@ fn a_namespace_is_not_pruned_before_its_contents() {
     let args = ["app.yaml", "--app", "web", "-n", "team", "--sim", "--prune"];
     bench.run(&[&["sync"][..], &args].concat()).expect_code(0);
     bench.write("app.yaml", config);
-    // The plan warns, and only `--strict` refuses it; the operation fails before any write.
+    // The plan shows a warning, and only `--strict` rejects it. The operation fails before any write.
     let plan = bench.run(&[&["plan"][..], &args].concat()).expect_code(0);
     assert!(plan.out.contains("namespace-pruned"), "{plan:?}");
     let before = bench.writes().len();

@@ -1,5 +1,5 @@
-//! Thirty Applications of one repository, and their invariants after a service that deploys them was killed
-//! repeatedly. Shared with the tests on a real control plane.
+//! Thirty Applications of one repository, and the invariants that hold after the service that deploys them
+//! was killed repeatedly. Shared with the tests on a real control plane.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::bench::{Bench, Running};
 const NUMBER: usize = 30;
 /// Maximum number of Applications that change with a commit.
 const CHANGED_MAX: u64 = 8;
-/// Message of an operation superseded by another commit, up to the name of that commit.
+/// Message of an operation that was superseded by another commit, up to the commit itself.
 const SUPERSEDED: &str = "Operation terminated, superseded by another sync (revision ";
 /// Latest time of a kill: while the service starts, compares, and is in any step of its operations.
 const LATEST_MILLIS: u64 = 2500;
@@ -46,7 +46,7 @@ impl Dice {
 /// The Applications, and their repository.
 pub struct ThirtyApplications<'a> {
     bench: &'a Bench,
-    /// Server of the repository if there is a git program; otherwise it is read as a folder.
+    /// Server for the repository if git is installed. Otherwise, the repository is read as a folder.
     server: Option<GitServer>,
     versions: Vec<u32>,
     /// Commits, oldest first.
@@ -57,9 +57,9 @@ pub struct ThirtyApplications<'a> {
 #[derive(Clone, Debug)]
 pub struct FinishedOperation {
     pub id: String,
-    /// Index of its commit.
+    /// Index of the operation's commit.
     commit: usize,
-    /// True if a later commit has superseded it; otherwise it has succeeded.
+    /// True if a later commit has superseded the operation. Otherwise, the operation has succeeded.
     pub is_superseded: bool,
 }
 
@@ -97,7 +97,7 @@ impl<'a> ThirtyApplications<'a> {
         self.commits.push(commit.to_owned());
     }
 
-    /// Pushes another version of some of them.
+    /// Pushes another version of some of the Applications.
     pub fn push(&mut self, dice: &mut Dice) {
         for _ in 0..=dice.roll(CHANGED_MAX) {
             let number = usize::try_from(dice.roll(NUMBER as u64)).unwrap();
@@ -138,7 +138,7 @@ impl<'a> ThirtyApplications<'a> {
         self.bench.write(&format!("root/repo/{}/all.yaml", Self::name(number)), documents.join("\n---\n"));
     }
 
-    /// Returns the Application resource.
+    /// Returns the resource of an Application.
     pub fn application(&self, number: usize, namespace: &str) -> Value {
         let repository = match &self.server {
             Some(server) => server.url("repo"),
@@ -171,8 +171,8 @@ impl<'a> ThirtyApplications<'a> {
         }
     }
 
-    /// Returns the operations of each Application, oldest first. All must have succeeded or been superseded
-    /// by a later commit, and each superseded one must be followed by a successful one.
+    /// Returns the operations of each Application, oldest first. Checks that each operation has succeeded or
+    /// was superseded by a later commit, and that a successful operation followed each superseded one.
     pub fn operations(&self, story: &str) -> BTreeMap<usize, Vec<FinishedOperation>> {
         let list = self.bench.json(&["ops", "list", "-o", "json"]);
         let mut found: BTreeMap<usize, Vec<FinishedOperation>> = BTreeMap::new();
@@ -180,7 +180,7 @@ impl<'a> ThirtyApplications<'a> {
             // Outside of the control plane's namespace, the name has the namespace as prefix.
             let name = one["app"].as_str().and_then(|name| name.rsplit('_').next());
             let number = name.and_then(|name| name.strip_prefix("app-")?.parse().ok());
-            // Earlier Applications, such as the definitions, are synced as well.
+            // Other Applications, such as the one with the definitions, are synced too.
             let Some(number) = number else {
                 assert_eq!(one["phase"], "Succeeded", "{story}: {one}");
                 continue;
@@ -214,8 +214,8 @@ impl<'a> ThirtyApplications<'a> {
     }
 }
 
-/// Returns the hooks of these operations, and whether each must have run: a superseded operation may not have
-/// reached it.
+/// Returns the hooks of these operations, each with true if it must have run. A superseded operation may not
+/// have reached the hook.
 pub fn hooks_of(operations: &BTreeMap<usize, Vec<FinishedOperation>>) -> BTreeMap<(String, String), bool> {
     let of_one = |number: usize, one: &FinishedOperation| {
         ThirtyApplications::hooks(number).map(|hook| ((hook, one.id.clone()), !one.is_superseded))
@@ -223,7 +223,7 @@ pub fn hooks_of(operations: &BTreeMap<usize, Vec<FinishedOperation>>) -> BTreeMa
     operations.iter().flat_map(|(number, all)| all.iter().flat_map(|one| of_one(*number, one))).collect()
 }
 
-/// Checks that no temporary data of processes remains, in the state directory and the folder of temporary
+/// Checks that processes haven't left temporary data in the state directory or in the folder for temporary
 /// files.
 pub fn assert_no_temporary_data(bench: &Bench, story: &str) {
     let is_left = |path: &PathBuf| {

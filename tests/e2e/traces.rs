@@ -1,4 +1,5 @@
-//! Traces of a service: one for each operation, complete after kills, retried until accepted.
+//! Traces of a service. There is one trace for each operation, it is complete even if the service was killed,
+//! and it is retried until it is accepted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
@@ -12,7 +13,7 @@ use crate::http_receiver::{ReceivedRequest, start_http_receiver};
 
 const TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Spans by operation and id, as received by a collector.
+/// Spans by operation and span ID, as received by a collector.
 #[derive(Default)]
 struct Traces(BTreeMap<String, BTreeMap<String, Value>>);
 
@@ -28,7 +29,7 @@ impl Traces {
         }
     }
 
-    /// Returns the spans of an application's operations, once there are this many operations.
+    /// Waits until a collector has received this many operations of an application, and returns their spans.
     fn spans_of(
         &mut self,
         letters: &Receiver<ReceivedRequest>,
@@ -61,7 +62,7 @@ fn nanos(span: &Value, end: &str) -> u64 {
     span[end].as_str().unwrap().parse().unwrap()
 }
 
-/// Returns each span as the path of names from the operation, and checks that each is within its parent.
+/// Returns the path of names from the operation to each span. Checks that each span is within its parent.
 fn paths(spans: &[Value]) -> BTreeSet<String> {
     let by_id: BTreeMap<String, &Value> = spans.iter().map(|span| (text(&span["spanId"]), span)).collect();
     let path = |span: &Value| {
@@ -90,7 +91,7 @@ fn root_span(spans: &[Value]) -> &Value {
     first
 }
 
-/// By the manifests of the example: a hook before, the settings in wave 0, the server in wave 1.
+/// Spans of the example's backend: a hook before the sync, the settings in wave 0, and the server in wave 1.
 const BACKEND: [&str; 9] = [
     "sync",
     "sync / PreSync",
@@ -112,7 +113,7 @@ fn an_operation_is_one_trace_despite_kills() {
     let endpoint = format!("http://{address}");
     fleet.set_migration_duration("30s");
     let service = fleet.serve_with(&["--otlp", &endpoint]);
-    // The first trace is refused, and sent again; the backend waits for its migration meanwhile.
+    // The first trace is rejected and sent again. The backend waits for its migration in the meantime.
     let first = letters.recv_timeout(TIMEOUT).unwrap();
     let again = letters.recv_timeout(TIMEOUT).unwrap();
     assert_eq!(first.body, again.body);
@@ -150,7 +151,7 @@ fn an_operation_is_one_trace_despite_kills() {
     let commit = fleet.get("backend")["status"]["operationState"]["syncResult"]["revision"].clone();
     assert_eq!(attribute(backend, "tidegate.revision"), commit);
     assert!(spans.iter().all(|span| span.get("status").is_none()), "{spans:?}");
-    // The recorded duration of the hook is correct across the kill.
+    // The recorded duration of the hook is correct although the service was killed.
     let hook = spans.iter().find(|span| span["name"] == "hook Job").unwrap();
     let took = nanos(hook, "endTimeUnixNano") - nanos(hook, "startTimeUnixNano");
     assert!(took >= 29_000_000_000, "{hook}");
@@ -161,7 +162,7 @@ fn an_operation_is_one_trace_despite_kills() {
 #[test]
 fn a_failure_is_an_error_of_its_task_and_its_parents() {
     let mut fleet = Fleet::new();
-    // A recently closed port without a listener.
+    // This port was closed recently and doesn't have a listener.
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = nobody.local_addr().unwrap();
     drop(nobody);
@@ -170,7 +171,7 @@ fn a_failure_is_an_error_of_its_task_and_its_parents() {
     let retried = "selfHeal: true\n    retry: {limit: 1, backoff: {duration: 1s}}\n";
     fleet.replace("backend.yaml", "selfHeal: true\n", retried);
     fleet.bench.set_variable("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", format!("http://{address}/v1/traces"));
-    // Operations continue and end without the collector.
+    // Operations continue and finish without the collector.
     let service = fleet.serve();
     fleet.wait_until("backend", |app| app["status"]["operationState"]["phase"] == "Failed");
     fleet.wait_until_synced(&["database", "frontend"]);
@@ -207,7 +208,8 @@ fn a_failure_is_an_error_of_its_task_and_its_parents() {
         );
     }
     paths(spans);
-    // Each of the other operations is sent once, including operations that ended while the collector was unavailable.
+    // The traces of all other operations are sent once, including those that finished while the collector was
+    // unavailable.
     for name in ["database", "frontend"] {
         let found = traces.spans_of(&letters, name, 1);
         assert_eq!(attribute(root_span(found.first().unwrap()), "tidegate.outcome"), "Succeeded", "{name}");
@@ -222,7 +224,7 @@ fn a_failure_is_an_error_of_its_task_and_its_parents() {
     others.add(&next);
     assert_eq!(others.0.keys().collect::<Vec<_>>(), [&newest]);
     Fleet::stop(service);
-    // A mistake is reported before anything starts, without secrets.
+    // A mistake is reported before anything starts. The message doesn't contain secrets.
     let args = ["serve", "--sim", "--apps", "fleet", "--otlp", "http://ann:secret@collector:4318"];
     let ran = fleet.bench.run(&args).expect_code(2);
     assert!(ran.err.contains("--otlp") && !ran.err.contains("secret"), "{}", ran.err);

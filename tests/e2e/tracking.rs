@@ -1,4 +1,4 @@
-//! Tracking of an application's objects: the methods, and the effects of a change.
+//! Tracking methods for an application's objects, and the effects of changing the method.
 
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ fn config(name: &str) -> String {
     format!("---\napiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}}}\n")
 }
 
-/// Returns the marks of each ConfigMap: name, tracking id, label.
+/// Returns the name, the tracking ID and the label of each ConfigMap.
 fn marks(bench: &Bench) -> Vec<(String, Value, Value)> {
     let objects = bench.json(&["sim", "objects", "-o", "json"]);
     let configs = objects.as_array().unwrap().iter().filter(|object| object["kind"] == "ConfigMap");
@@ -130,7 +130,7 @@ fn installations_do_not_prune_each_others_objects() {
     assert_eq!(marks(&bench).len(), 1);
 }
 
-/// Deletes the state directory except for the simulated cluster, as if another user shared it.
+/// Deletes the state directory except for the simulated cluster, as if another user shared the cluster.
 pub fn delete_state(bench: &Bench) {
     for entry in std::fs::read_dir(bench.state()).unwrap() {
         let path = entry.unwrap().path();
@@ -185,7 +185,7 @@ fn a_namesake_application_of_another_team_loses_nothing() {
     bench.run(&[&["diff"][..], &of_b].concat()).expect_code(0);
     let deletions = bench.writes().into_iter().filter(|write| write["verb"] == "delete").count();
     assert_eq!(deletions, 0);
-    // Explicitly adopted.
+    // The object is adopted explicitly.
     bench.run(&[&["sync", "--prune", "--adopt"][..], &of_b].concat()).expect_code(0);
     assert_eq!(names(&bench), ["conf-b"]);
     bench.run(&[&["plan", "--prune", "--strict"][..], &of_b].concat()).expect_code(0);

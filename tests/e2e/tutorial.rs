@@ -1,4 +1,4 @@
-//! The lessons of the tutorial, followed by a user who has only the command.
+//! Lessons of the tutorial, followed by a user who has only the command.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -22,7 +22,7 @@ fn blocks(page: &str) -> Vec<Vec<String>> {
     parts.map(|block| block.lines().map(str::to_owned).collect()).collect()
 }
 
-/// A user with an empty folder and the command on the PATH.
+/// A user with an empty folder, and with the command on the `PATH`.
 struct TutorialUser(TempDir);
 
 impl TutorialUser {
@@ -38,7 +38,7 @@ impl TutorialUser {
         self.0.path().join("work")
     }
 
-    /// Creates the command for a shell line; the program replaces the shell.
+    /// Creates the command for a line of a shell. The program replaces the shell.
     fn command(&self, line: &str) -> Command {
         let mut command = Command::new("/bin/sh");
         command
@@ -69,7 +69,7 @@ impl TutorialUser {
         audit.as_array().unwrap().iter().filter(|one| one["dryRun"] == false).cloned().collect()
     }
 
-    /// Returns the stages of the shops in the order in which the Deployments were written.
+    /// Returns the environments of the shops in the order in which their Deployments were written.
     fn stages(&self, verb: &str) -> Vec<String> {
         let writes = self.writes();
         let of = writes.iter().filter(|one| one["kind"] == "Deployment" && one["verb"] == verb);
@@ -91,7 +91,7 @@ struct ServiceUser {
 }
 
 impl ServiceUser {
-    /// Runs the first block of a lesson, whose last command is the service. Returns the other blocks.
+    /// Runs the first block of a lesson, whose last command is the service. Returns the remaining blocks.
     fn new(file: &str) -> (Self, Vec<Vec<String>>) {
         let user = TutorialUser::new();
         let page = lesson(file);
@@ -167,7 +167,7 @@ fn lesson_1_deploys_the_shop() {
     let user = TutorialUser::new();
     let ran = user.run_lesson("1-first-sync.md");
     assert_eq!(ran.out.matches("shop: Succeeded in").count(), 2, "{}", ran.out);
-    // The two syncs are two operations, and each runs its hooks.
+    // The two syncs are two operations, and each of them runs its hooks.
     assert_eq!(user.created_hooks("../.local/state/tidegate"), [2, 2, 2]);
 }
 
@@ -220,7 +220,7 @@ fn lesson_3_deploys_from_git() {
         seen += 1;
     }
     assert_eq!(seen, 5);
-    // And then the new commit.
+    // Afterwards, a new commit is deployed.
     let before = follower.user.json("tidegate app get backend -o json")["status"]["sync"]["revision"].clone();
     let file = follower.user.work().join("fleet/repo/backend/backend.yaml");
     let text = fs::read_to_string(&file).unwrap();
@@ -253,7 +253,7 @@ fn lesson_4_rolls_out_a_fleet_in_order() {
         "tidegate app wait prod-cart prod-catalog prod-checkout prod-search --timeout 10m",
     );
     follower.run_lesson_command("tidegate appset delete shops --yes");
-    // In the order of the cluster's audit.
+    // The environments are in the order of the cluster's audit log.
     assert_eq!(follower.user.stages("apply"), ["dev", "qa", "prod"]);
     assert_eq!(follower.user.stages("delete"), ["prod", "qa", "dev"]);
     let left = follower.user.json("tidegate app list -o json");

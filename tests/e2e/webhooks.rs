@@ -1,4 +1,4 @@
-//! Webhooks of pushes: an immediate sync of only the affected applications. Polling is disabled.
+//! Push webhooks. They immediately sync only the affected applications. Polling is disabled.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -17,7 +17,7 @@ struct WebhookService {
     service: Running,
 }
 
-/// Sends an event of GitLab; returns the response.
+/// Sends an event as GitLab does. Returns the response.
 fn send_event(address: &str, event: &str, token: &str, body: &str) -> (u16, Value) {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
@@ -50,12 +50,12 @@ impl WebhookService {
         Self { fleet, address, service }
     }
 
-    /// Sends a push event; returns the response.
+    /// Sends a push event. Returns the response.
     fn send_push_event(&self, token: &str, body: &str) -> (u16, Value) {
         send_event(&self.address, "Push Hook", token, body)
     }
 
-    /// Sends a push to a branch, of one commit with these files; returns the number of affected applications.
+    /// Sends a push of one commit with these files to a branch. Returns the number of affected applications.
     fn push(&self, branch: &str, files: &[&str]) -> u64 {
         let body = json!({
             "object_kind": "push", "ref": format!("refs/heads/{branch}"), "before": "1".repeat(40),
@@ -94,7 +94,7 @@ fn a_push_is_synced_at_once_by_affected_applications() {
         assert_eq!(hooked.send_push_event(TOKEN, body).0, 400, "{body}");
     }
     assert_eq!(hooked.revision("frontend"), before);
-    // A relevant push syncs one application.
+    // A push of relevant files syncs one application.
     let writes = fleet.bench.writes().len();
     assert_eq!(hooked.push("main", &["frontend/frontend.yaml", "docs/readme.md"]), 1);
     let is_written = |number: &usize| *number > writes;
@@ -103,7 +103,7 @@ fn a_push_is_synced_at_once_by_affected_applications() {
     let after = &synced["status"]["sync"]["revision"];
     fleet.wait_until_synced(&["frontend"]);
     assert_eq!(hooked.revision("backend"), before, "it was not compared");
-    // Common files, and pushes without a list of files, affect all.
+    // Pushes of common files, and pushes without a list of files, affect all applications.
     assert_eq!(hooked.push("main", &["shared/a.yaml"]), 3);
     for name in ["backend", "database"] {
         fleet.wait_until(name, |app| app["status"]["sync"]["revision"] == *after);
@@ -113,7 +113,7 @@ fn a_push_is_synced_at_once_by_affected_applications() {
     assert!(!ended.err.contains(TOKEN), "{}", ended.err);
 }
 
-/// An ApplicationSet of merge requests, with a polling interval of half an hour.
+/// An ApplicationSet for merge requests with a polling interval of half an hour.
 const PREVIEWS: &str = "
 apiVersion: argoproj.io/v1alpha1
 kind: ApplicationSet

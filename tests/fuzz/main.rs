@@ -1,5 +1,5 @@
-//! Invalid input of every kind from authors of repositories and resources, or from disks: it must be rejected
-//! or processed, without panics, hangs or unlimited memory. `just fuzz` tries more of it.
+//! Invalid input of every kind, from authors of repositories and resources or from disks. It must be rejected
+//! or processed, without panics, hangs or unlimited memory. `just fuzz` tries more input.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

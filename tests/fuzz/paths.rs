@@ -1,4 +1,4 @@
-//! Names of repositories and their paths.
+//! Repository names and paths.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tidegate_model::argo::{ApplicationSource, DirectorySource};
 use tidegate_source::{Address, RenderInputs, Repositories, allows, commit_folder, is_affected};
 use tidegate_testkit::fuzz;
 
-/// Returns the lines of an input; empty after the last.
+/// Returns the lines of an input. The remaining lines are empty.
 fn lines<const N: usize>(input: &[u8]) -> [String; N] {
     let text = String::from_utf8_lossy(input);
     let mut lines = text.split('\n');

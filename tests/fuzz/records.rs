@@ -1,5 +1,5 @@
-//! Records of the operation log with unexpected content but a correct checksum: of another version, or
-//! forged.
+//! Operation log records with unexpected content but a correct checksum: records of another version, or
+//! forged records.
 
 use tidegate_cluster::sim::SimConfig;
 use tidegate_lifecycle::operation::{Driver, OperationEvent, view};
@@ -28,7 +28,7 @@ fn sample_records() -> Vec<(RawEntry, Vec<Record>)> {
 #[test]
 fn fuzz_log_records() {
     let recorded = sample_records();
-    // Index of the operation, of its event, and the replacement.
+    // Each seed contains the index of an operation, the index of its event, and the replacement.
     let mut seeds: Vec<Vec<u8>> = Vec::new();
     for (operation, (_, recorded_events)) in recorded.iter().enumerate() {
         for (number, event) in recorded_events.iter().enumerate() {
@@ -67,7 +67,7 @@ fn fuzz_log_records() {
                 return;
             }
             let Ok(history) = log.events_as::<OperationEvent>(id) else { return };
-            // A readable record may be inconsistent, which is reported.
+            // A readable record may be inconsistent. Recovery then reports an error.
             if let Ok(driver) = Driver::recover(None, history.events) {
                 view(driver.state());
             }

@@ -105,7 +105,7 @@ fn fuzz_applications() {
         drop(operation::rollback_operation(&read, None, true));
         drop(deletion::deletion_request(&read, &asked, place()));
         for source in Sources::from_application(&read).as_slice() {
-            // No requests are sent: these are only names.
+            // No requests are sent, because only the names are parsed.
             drop(repositories.origin(source, std::path::Path::new("/apps")));
         }
     });

@@ -7,7 +7,7 @@ use tidegate_testkit::fuzz;
 
 use crate::now;
 
-/// The rules of Berlin, independent of a time zone database on this machine.
+/// Time zone rules of Berlin, which don't depend on a time zone database on this machine.
 const RULE: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
 
 #[test]

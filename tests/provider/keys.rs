@@ -1,4 +1,4 @@
-//! Signing keys of the provider, created in the test by libraries other than the service's.
+//! Signing keys of the provider. The test creates them with other libraries than the service's.
 
 use std::sync::OnceLock;
 
@@ -14,7 +14,7 @@ use rsa::pkcs1::EncodeRsaPrivateKey as _;
 use rsa::rand_core::OsRng;
 use serde_json::{Value, json};
 
-/// Signature of a token.
+/// Signature of a token, correct or wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(dead_code, reason = "not all tests simulate failures")]
 pub enum Signs {
@@ -22,15 +22,15 @@ pub enum Signs {
     Ec,
     /// A key on the same curve that is not in the key set.
     OtherEc,
-    /// The right key, with a change of the content after signing.
+    /// The right key, but the content is changed after signing.
     Changed,
     /// No signature: `alg` is `none`.
     None,
     /// Signed with the public key as if it were a shared secret.
     WithPublicKey,
-    /// An unknown algorithm.
+    /// The algorithm is unknown.
     Unknown,
-    /// A critical header with an unknown extension.
+    /// The header marks an unknown extension as critical.
     Critical,
     /// Not a token.
     Garbage,
@@ -66,7 +66,7 @@ pub fn random() -> String {
     base64(&bytes)
 }
 
-/// Returns a public key of the set, by its id. Includes keys that are useless for the service.
+/// Returns a public key in the key set, by its ID. The set includes keys that the service can't use.
 pub fn public(kid: &str) -> Value {
     let on_curve = |key: &EcdsaKeyPair| {
         let point = key.public_key().as_ref();

@@ -43,9 +43,9 @@ pub enum EndpointFault {
 pub struct ProviderBehavior {
     /// Claims about the user.
     pub person: Value,
-    /// Response of the userinfo endpoint; `None` if there is no such endpoint.
+    /// Response of the userinfo endpoint, or `None` if the endpoint doesn't exist.
     pub userinfo: Option<Value>,
-    /// The secret of the client, if it has one.
+    /// Secret of the client, if it has one.
     pub secret: Option<&'static str>,
     /// Authentication methods of a client.
     pub ways: &'static [&'static str],
@@ -59,9 +59,9 @@ pub struct ProviderBehavior {
     /// Changes the provider's configuration document.
     pub configuration: fn(&mut Value),
     pub instead: BTreeMap<&'static str, EndpointFault>,
-    /// Displays a page with a button before the login.
+    /// True to show a page with a button before the login.
     pub shows_page: bool,
-    /// Error for all logins.
+    /// Error that all logins return.
     pub refuses: Option<&'static str>,
 }
 
@@ -84,7 +84,7 @@ impl Default for ProviderBehavior {
     }
 }
 
-/// Login behind a code.
+/// Login that a code was issued for.
 struct Grant {
     challenge: String,
     nonce: String,
@@ -99,10 +99,10 @@ struct ProviderState {
     request: Mutex<Vec<String>>,
 }
 
-/// A provider, which ends with the test.
+/// A provider, which stops when the test ends.
 pub struct Provider {
     pub issuer: String,
-    /// Its address.
+    /// Address of the provider.
     #[allow(dead_code, reason = "not all tests use it directly")]
     pub address: String,
     shared: Arc<ProviderState>,
@@ -123,7 +123,7 @@ impl Provider {
         Self::at("127.0.0.1", behavior)
     }
 
-    /// Does the same under a host name of this machine.
+    /// Starts a provider under a host name of this machine.
     pub fn at(name: &str, behavior: ProviderBehavior) -> Self {
         Self::start(|port| format!("http://{name}:{port}"), behavior)
     }
@@ -154,7 +154,7 @@ impl Provider {
         Self { issuer, address: address.to_string(), shared }
     }
 
-    /// Changes its behavior.
+    /// Changes the provider's behavior.
     pub fn change(&self, change: impl FnOnce(&mut ProviderBehavior)) {
         change(&mut self.shared.behavior.lock().unwrap());
     }
@@ -165,7 +165,7 @@ impl Provider {
         self.shared.request.lock().unwrap().iter().filter(|request| *request == path).count()
     }
 
-    /// Returns settings of a service with this provider, with additional lines.
+    /// Returns the settings for a service that uses this provider, with additional lines.
     pub fn settings(&self, more: &str) -> String {
         format!(
             "issuer: {}\nclientId: {CLIENT}\n{more}roles: {{groups: {{platform: operator, developers: read-only}}}}\n",
@@ -273,7 +273,7 @@ impl ProviderState {
         configuration
     }
 
-    /// Handles the login. Errors are displayed here, without a redirect.
+    /// Handles the login. Errors are shown on the provider's own page, without a redirect.
     fn authorize(&self, stream: &TcpStream, behavior: &ProviderBehavior, request: &ReceivedRequest) {
         let of = |name: &str| request.query.get(name).map_or("", String::as_str);
         let expected = [("response_type", "code"), ("client_id", CLIENT), ("code_challenge_method", "S256")];
@@ -314,12 +314,12 @@ impl ProviderState {
                 back.append_pair("code", &code)
             }
         };
-        // Some providers add an unrequested parameter.
+        // Some providers add a parameter that wasn't requested.
         back.append_pair("session_state", "x");
         write(stream, 302, &format!("location: {redirect_uri}?{}", back.finish()), "");
     }
 
-    /// Exchanges a code: once, by its client, which knows the verifier.
+    /// Exchanges a code. This works only once, and only for the code's client, which knows the verifier.
     fn token(&self, behavior: &ProviderBehavior, request: &ReceivedRequest) -> Result<Value, &'static str> {
         let of = |name: &str| request.form.get(name).map_or("", String::as_str);
         let is_form = request

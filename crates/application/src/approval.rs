@@ -1,8 +1,7 @@
-//! Approval policy: determines which syncs need an approval of their plan before any write, and who may
-//! approve.
+//! Approval policy: determines which syncs need an approved plan before any write, and who may approve it.
 //!
-//! The annotations are on an Application, or on its AppProject for all of the project's Applications. An
-//! invalid value is handled safely: it requires an approval.
+//! The annotations are set on an Application, or on its AppProject for all of the project's Applications. An
+//! invalid value fails safe: it requires an approval.
 
 use std::collections::BTreeSet;
 
@@ -14,25 +13,25 @@ pub use crate::controller_info::{DRIFT_INFO, PLAN_INFO};
 use crate::operation::{self, AUTOMATED_REQUESTER, EngineProgress};
 use crate::{automated_sync, rollout_operation};
 
-/// Annotation that requires an approval for each sync: `required`.
+/// Annotation that requires an approval for each sync. The only valid value is `required`.
 pub const APPROVAL_ANNOTATION: &str = "tidegate.dev/approval";
-/// Annotation with the allowed approvers: comma-separated names, and [`OTHERS_APPROVER`].
+/// Annotation with the allowed approvers: comma-separated names, which may include [`OTHERS_APPROVER`].
 pub const APPROVERS_ANNOTATION: &str = "tidegate.dev/approvers";
 /// Special approver name: the approver must differ from the requester of the sync.
 pub const OTHERS_APPROVER: &str = "others";
-/// Condition type of Tidegate: a plan is waiting for an approval.
+/// Condition type specific to Tidegate: a plan is waiting for an approval.
 pub const APPROVAL_CONDITION: &str = "ApprovalRequired";
-/// Condition type of Tidegate: an approval annotation is invalid.
+/// Condition type specific to Tidegate: an approval annotation is invalid.
 pub const APPROVAL_WARNING_CONDITION: &str = "ApprovalWarning";
 /// The only valid value of [`APPROVAL_ANNOTATION`].
 const REQUIRED: &str = "required";
 
-/// Approval rule of an Application or of its project.
+/// Approval rule set on an Application or on its project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ApprovalRule {
-    /// Origin of the rule, for messages.
+    /// Location of the rule, for messages.
     origin: String,
-    /// Allowed approvers. If empty, anyone may approve.
+    /// Names of the allowed approvers. If empty, anyone may approve.
     approvers: BTreeSet<String>,
     /// True if the requesters of the sync may not approve it.
     excludes_requesters: bool,
@@ -48,22 +47,22 @@ pub struct ApprovalPolicy {
     problems: Vec<String>,
 }
 
-/// Description of an approval that can't be given.
+/// Description of an approval that no one can give.
 const IMPOSSIBLE_APPROVAL: &str = "an approval that no one can give";
 
 /// Requester of a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanAuthor<'a> {
-    /// No person: the Application's sync policy, or a progressive sync.
+    /// No person: the sync was requested by the Application's sync policy or by a progressive sync.
     Automated,
     /// The requester is not known.
     Unknown,
-    /// A person with this name.
+    /// A person.
     Person(&'a str),
 }
 
 impl<'a> PlanAuthor<'a> {
-    /// Converts the name stored with a plan; see [`plan_author`].
+    /// Converts the name stored with a plan by [`plan_author`].
     pub fn from_name(name: &'a str) -> Self {
         match name {
             AUTOMATED_REQUESTER => Self::Automated,
@@ -73,12 +72,12 @@ impl<'a> PlanAuthor<'a> {
     }
 }
 
-/// People behind a plan: its author and, if it was requested, the requester of its execution. Usually they
-/// are the same person.
+/// People who requested a plan: its author and, if its execution was requested, the requester of the
+/// execution. Usually both are the same person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanRequesters<'a> {
     author: PlanAuthor<'a>,
-    /// Requester of the execution; `None` if it hasn't been requested yet.
+    /// Requester of the execution, or `None` if it hasn't been requested yet.
     requester: Option<PlanAuthor<'a>>,
 }
 
@@ -97,15 +96,15 @@ impl<'a> PlanRequesters<'a> {
         }
     }
 
-    /// Returns the people behind a plan before its execution. If a plan was created for a sync, its author is
+    /// Returns the requesters of a plan before its execution. If a plan was created for a sync, its author is
     /// also the requester of the sync.
     pub fn for_stored_plan(author: &'a str, is_for_sync: bool) -> Self {
         let author = PlanAuthor::from_name(author);
         Self { author, requester: is_for_sync.then_some(author) }
     }
 
-    /// Returns true if a person is not among the people behind the plan. Always returns false if one of them
-    /// is unknown.
+    /// Returns true if a person is certainly not one of the plan's requesters. If any requester is unknown,
+    /// this is always false.
     fn is_other_than(self, by: &str) -> bool {
         [Some(self.author), self.requester].into_iter().flatten().all(|one| match one {
             PlanAuthor::Automated => true,
@@ -114,29 +113,29 @@ impl<'a> PlanRequesters<'a> {
         })
     }
 
-    /// Describes the people who may not approve if other people must.
+    /// Describes the requesters, who may not approve the plan if the rule requires other people.
     fn describe_excluded(self) -> String {
         let Self { author, requester: asker } = self;
         match (author, asker) {
             (PlanAuthor::Unknown, None) => {
-                " other than the author of the plan, which the plan does not name: create another with `tidegate app plan`".to_owned()
+                " other than the author of the plan, but the plan does not record its author: create another plan with `tidegate app plan`".to_owned()
             }
             (PlanAuthor::Unknown, _) | (_, Some(PlanAuthor::Unknown)) => {
-                " other than the requester of the sync, which the request does not name: terminate it, and sync \
-                 again with `tidegate app sync`".to_owned()
+                " other than the requester of the sync, but the request does not record its requester: \
+                 terminate the sync, and sync again with `tidegate app sync`".to_owned()
             }
             (PlanAuthor::Person(author), Some(PlanAuthor::Person(asker))) if author != asker => {
-                format!(" other than {author}, who made the plan, and {asker}, who requested the sync")
+                format!(" other than {author}, who created the plan, and {asker}, who requested the sync")
             }
             (_, Some(PlanAuthor::Person(name))) => format!(" other than {name}, who requested the sync"),
-            (PlanAuthor::Person(name), _) => format!(" other than {name}, who made the plan"),
+            (PlanAuthor::Person(name), _) => format!(" other than {name}, who created the plan"),
             (PlanAuthor::Automated, None | Some(PlanAuthor::Automated)) => String::new(),
         }
     }
 }
 
-/// Returns the requester of an operation as stored with its plan. A person can't use the name of automated
-/// requests.
+/// Returns the requester of an operation, in the form that is stored with its plan. A person can't use the
+/// name of automated requests.
 pub fn plan_author(asked: &OperationRequest) -> &str {
     match asked.initiated_by.username.as_str() {
         _ if asked.initiated_by.automated => AUTOMATED_REQUESTER,
@@ -145,16 +144,16 @@ pub fn plan_author(asked: &OperationRequest) -> &str {
     }
 }
 
-/// Reason why an approval does not count.
+/// Reason why an approval doesn't count.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApprovalRefusal {
-    /// The approver is unknown.
+    /// The name of the approver is unknown.
     #[error(
         "an approval needs the name of the approver: use a token, or run the command on the service's machine"
     )]
     UnknownApprover,
-    /// The same person has approved it before.
-    #[error("{by} has already approved the plan; it still needs {still}")]
+    /// The same person has already approved the plan.
+    #[error("{by} has already approved the plan; the plan still needs {still}")]
     AlreadyApproved {
         /// Name of the approver.
         by: String,
@@ -162,7 +161,7 @@ pub enum ApprovalRefusal {
         still: String,
     },
     /// The person is not an allowed approver.
-    #[error("{by} may not approve the plan: it needs {who}")]
+    #[error("{by} may not approve the plan: the plan needs {who}")]
     NotAnApprover {
         /// Name of the person.
         by: String,
@@ -180,8 +179,8 @@ impl ApprovalRule {
         let is_wrong = names.is_empty() && !others;
         let problem = is_wrong.then(|| {
             format!(
-                "the annotation {APPROVERS_ANNOTATION} of {of} names no approvers, so no one can approve; list names \
-                 separated by commas, use `{OTHERS_APPROVER}`, or remove it"
+                "the annotation {APPROVERS_ANNOTATION} of {of} does not contain any names, so no one can \
+                 approve; list names separated by commas, use `{OTHERS_APPROVER}`, or remove the annotation"
             )
         });
         Some((
@@ -195,11 +194,13 @@ impl ApprovalRule {
         !self.is_invalid && is_named && (!self.excludes_requesters || askers.is_other_than(by))
     }
 
-    /// Describes the approval that is required.
+    /// Describes the approval that the rule requires.
     fn describe(&self, askers: PlanRequesters<'_>) -> String {
         let Self { origin: of, approvers: names, excludes_requesters: others, is_invalid: is_wrong } = self;
         if *is_wrong {
-            return format!("{IMPOSSIBLE_APPROVAL}: {APPROVERS_ANNOTATION} of {of} names no approvers");
+            return format!(
+                "{IMPOSSIBLE_APPROVAL}: {APPROVERS_ANNOTATION} of {of} does not contain any names"
+            );
         }
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let who = match names.as_slice() {
@@ -211,14 +212,14 @@ impl ApprovalRule {
         let is_for_nobody = !self.approvers.is_empty()
             && !self.approvers.iter().any(|name| self.allows_approver(askers, name));
         match is_for_nobody {
-            true => format!("{IMPOSSIBLE_APPROVAL}: it must be given by {who}{but} (required by {of})"),
+            true => format!("{IMPOSSIBLE_APPROVAL}: {of} requires an approval by {who}{but}"),
             false => format!("an approval by {who}{but} (required by {of})"),
         }
     }
 }
 
 impl ApprovalPolicy {
-    /// Reads the policy from the annotations of an Application and of its project.
+    /// Reads the policy from the annotations of an Application and its project.
     pub fn from_annotations(application: &Application, project: &AppProject) -> Self {
         let of_project = |name: &str| project.metadata.annotations.get(name).map(String::as_str);
         let of_application = |name: &str| application.annotation(name);
@@ -239,7 +240,7 @@ impl ApprovalPolicy {
             policy.problems.extend(problem);
         }
         if !policy.is_required {
-            // A project may restrict the approvers of Applications that require approval themselves.
+            // A project may restrict the approvers even if only its Applications require approvals.
             policy.problems.clear();
             let idle = application.annotation(APPROVERS_ANNOTATION).map(|_| {
                 format!(
@@ -253,7 +254,7 @@ impl ApprovalPolicy {
         policy
     }
 
-    /// Returns true if writes need an approval.
+    /// Returns true if syncs need an approval before they write.
     pub fn is_required(&self) -> bool {
         self.is_required
     }
@@ -280,7 +281,7 @@ impl ApprovalPolicy {
             .filter(move |rule| !approvals.iter().any(|one| rule.allows_approver(askers, &one.by)))
     }
 
-    /// Describes the missing approvals; `None` if all have been given.
+    /// Describes the missing approvals. Returns `None` if all have been given.
     pub fn describe_missing<'a>(
         &self,
         askers: impl Into<PlanRequesters<'a>>,
@@ -295,11 +296,12 @@ impl ApprovalPolicy {
         Some(if open.is_empty() { "an approval".to_owned() } else { open.join(", and ") })
     }
 
-    /// Checks that an approval by this person contributes to the policy.
+    /// Checks that an approval by this person would count.
     ///
     /// # Errors
     ///
-    /// Returns an error if other people must approve. The error names them.
+    /// Returns an error if the person can't approve the plan. The error describes the approvals that are
+    /// missing.
     pub fn check_approval<'a>(
         &self,
         askers: impl Into<PlanRequesters<'a>>,
@@ -326,8 +328,8 @@ impl ApprovalPolicy {
 fn invalid_annotation(approval: Option<&str>, of: &str) -> Option<String> {
     let said = approval.filter(|said| said.trim() != REQUIRED)?;
     Some(format!(
-        "the annotation {APPROVAL_ANNOTATION} of {of} is {said:?}, but {REQUIRED} is its only valid value; it counts as \
-         {REQUIRED}, so remove it if no approval is required"
+        "the annotation {APPROVAL_ANNOTATION} of {of} is {said:?}, but {REQUIRED} is its only valid value; \
+         it is treated as {REQUIRED}, so remove it if no approval is required"
     ))
 }
 
@@ -337,12 +339,12 @@ pub fn requires_plan(asked: &OperationRequest) -> bool {
     operation::deletion_cascade(asked).is_none() && !asked.is_dry_run()
 }
 
-/// Returns the hash of the stored plan of an operation.
+/// Returns the hash of the stored plan that an operation executes.
 pub fn requested_plan(asked: &OperationRequest) -> Option<&str> {
     asked.info_value(PLAN_INFO)
 }
 
-/// Returns true if the stored plan of an operation may be executed even if unrelated fields have changed.
+/// Returns true if an operation may execute its stored plan even if unrelated fields have changed.
 pub fn allows_drift(asked: &OperationRequest) -> bool {
     asked.info_value(DRIFT_INFO).is_some()
 }
@@ -356,52 +358,52 @@ pub fn set_plan(asked: &mut OperationRequest, hash: &str, allow_drift: bool) {
     }
 }
 
-/// Removes the stored plan from an operation.
+/// Removes the restriction to a stored plan from an operation.
 pub fn remove_plan(asked: &mut OperationRequest) {
     asked.info.retain(|info| info.name != PLAN_INFO && info.name != DRIFT_INFO);
 }
 
-/// Plan that is waiting, for use in messages.
+/// Plan that is waiting for an approval, for use in messages.
 #[derive(Clone, Copy, Debug)]
 pub struct WaitingPlan<'a> {
     /// Display name of the application.
     pub application: &'a str,
     /// Abbreviated hash of the plan.
     pub hash: &'a str,
-    /// Summary of the plan with its revision.
+    /// Summary of the plan, including its revision.
     pub summary: &'a str,
-    /// Description of the missing approvals: [`ApprovalPolicy::describe_missing`].
+    /// Description of the missing approvals, from [`ApprovalPolicy::describe_missing`].
     pub missing_approvals: &'a str,
 }
 
 impl WaitingPlan<'_> {
-    /// Returns the message for a condition.
+    /// Returns the message of the condition.
     pub fn condition_message(&self) -> String {
         let Self { hash, summary: does, missing_approvals: who, .. } = self;
         format!("plan {hash} ({does}) waits for {who}: {}", self.next_command())
     }
 
-    /// Returns the message for a waiting operation.
+    /// Returns the message of the waiting operation.
     pub fn waiting_message(&self) -> String {
         let Self { hash, summary: does, missing_approvals: who, .. } = self;
         format!("{who} of plan {hash} ({does}): {}", self.next_command())
     }
 
-    /// Returns the suggested command.
+    /// Returns the command that the messages suggest.
     fn next_command(&self) -> String {
         let Self { application, hash, missing_approvals: who, .. } = self;
         match who.contains(IMPOSSIBLE_APPROVAL) {
             true => format!(
-                "name other approvers in {APPROVERS_ANNOTATION}, or terminate it: tidegate app terminate {application}"
+                "set other approvers in {APPROVERS_ANNOTATION}, or terminate the operation: tidegate app terminate {application}"
             ),
             false => format!("tidegate app approve {application} {hash}"),
         }
     }
 }
 
-/// Returns a new request for an operation whose plan no longer matched when the operation started: the same
-/// operation without the plan. Returns `None` if the requester must request it again, which applies to a
-/// person who selected the plan by its hash and to a progressive sync.
+/// Returns a new request for an operation whose plan was outdated when the operation started: the same
+/// operation without the plan. Returns `None` if the original requester must request the operation again,
+/// which applies to progressive syncs and to people who selected the plan by its hash.
 pub fn request_to_repeat(
     application: &Application,
     ended: &OperationRequest,
@@ -421,7 +423,7 @@ pub fn request_to_repeat(
     Some(again)
 }
 
-/// Returns the condition message for a plan that is waiting for an approval.
+/// Returns the message of the condition if a plan is waiting for an approval.
 pub fn approval_condition_message(application: &Application) -> Option<&str> {
     let mut conditions = application.status.conditions.iter();
     let waiting =
@@ -435,8 +437,8 @@ pub fn waiting_plan(application: &Application) -> Option<&str> {
     application.operation.as_ref().and_then(requested_plan)
 }
 
-/// Updates an automated operation that is waiting for an approval to the current differences. Ends the
-/// operation if there are no differences anymore.
+/// Updates an automated operation that is waiting for an approval so that it covers the current differences.
+/// Ends the operation if there are no differences left.
 pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     let Some(asked) = application.operation.as_ref().filter(|asked| can_be_redecided(asked)) else { return };
     let compared = application.status.sync.as_ref().map(|sync| sync.status);
@@ -456,7 +458,8 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     }
 }
 
-/// Returns true if the operation is automated, can be decided again, and hasn't started.
+/// Returns true if the operation is automated, hasn't started, and may be replaced by a new decision.
+/// Deletions and progressive syncs are excluded.
 fn can_be_redecided(asked: &OperationRequest) -> bool {
     asked.initiated_by.automated
         && operation::engine_id(asked).is_none()

@@ -1,4 +1,4 @@
-//! Automated sync: decides whether to start an operation without a request.
+//! Automated sync: decides whether to start an operation that no one has requested.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -21,44 +21,45 @@ use crate::{automated, conditions, operation};
 const RETRY_LIMIT_DEFAULT: i64 = 5;
 /// Delay before the second consecutive self-heal attempt.
 const HEAL_BACKOFF_MIN: Duration = Duration::from_secs(2);
-/// Ratio of each later delay to the previous delay.
+/// Factor by which each further delay exceeds the previous one.
 const HEAL_FACTOR: u32 = 3;
 /// Maximum delay between self-heal attempts.
 const HEAL_BACKOFF_MAX: Duration = Duration::from_secs(300);
 
 /// Marks an object that is no longer in the manifests but must not be pruned (`Prune=false`). A sync can't
-/// change its state.
+/// change the state of such an object.
 pub const PRUNE_DISABLED: &str = "pruneRefused";
 
-/// Condition type of Tidegate: sync windows block automated sync.
+/// Condition type specific to Tidegate: sync windows block automated syncs.
 const WINDOW_CONDITION: &str = "SyncWindowWarning";
 
-/// Condition type of Tidegate: other programs repeatedly undo self-heal, and each attempt waits longer.
+/// Condition type specific to Tidegate: other programs repeatedly undo self-heal, so each attempt is delayed
+/// longer.
 const SELF_HEAL_CONDITION: &str = "SelfHealWarning";
-/// Minimum number of consecutive self-heal attempts for which the condition is set.
+/// Number of consecutive self-heal attempts from which the condition is set.
 const HEALS_REPORTED_FROM: i64 = 3;
 
-/// Next step.
+/// Next step of automated sync.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AutomatedStep {
     /// Waits for the next event.
     Nothing,
     /// Starts an operation.
     Start(Box<OperationRequest>),
-    /// Decides again at the specified time.
+    /// Decides again at this time.
     Wait(Timestamp),
 }
 
-/// Reason why an automated Application stays OutOfSync although there is no error.
+/// Reason why an Application with automated sync stays OutOfSync although there is no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdleReason {
-    /// All differing objects require pruning, and automated syncs don't prune them.
+    /// All differing objects require pruning, but automated syncs don't prune them.
     #[error(
-        "only objects that are no longer in the manifests differ, and automated sync does not prune them: set \
-         spec.syncPolicy.automated.prune, or sync with pruning"
+        "only objects that are no longer in the manifests are out of sync, and automated sync does not prune \
+         them: set spec.syncPolicy.automated.prune, or sync with pruning"
     )]
     Leftovers,
-    /// The last sync of the same revisions and sources succeeded, and self-heal is off.
+    /// The last sync of the same revisions and sources succeeded, and self-heal is disabled.
     #[error(
         "the last sync of this revision succeeded, and self-heal is off: set spec.syncPolicy.automated.selfHeal, \
          or request a sync (`tidegate app sync`)"
@@ -66,7 +67,7 @@ pub enum IdleReason {
     SelfHealOff,
 }
 
-/// Decision, and the reason if an application that needs a sync isn't synced.
+/// Decision, with the reason if an application that needs a sync isn't synced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutomatedDecision {
     /// Next step.
@@ -95,7 +96,7 @@ impl AutomatedDecision {
     }
 }
 
-/// Decides after a comparison whose result is in the status. Sets conditions with the reasons why no
+/// Decides on the next step after a comparison has updated the status. Sets conditions that explain why no
 /// operation starts.
 pub fn apply_comparison(
     application: &mut Application,
@@ -104,7 +105,7 @@ pub fn apply_comparison(
 ) -> AutomatedStep {
     let AutomatedDecision { next, error, .. } = decide(application, now);
     let held = windows.find_hold(false, now).filter(|_| matches!(next, AutomatedStep::Start(_)));
-    // The conditions stay unchanged while an operation is running.
+    // While an operation is running, the conditions remain unchanged.
     if application.operation.is_none() {
         let waits = ConditionType::Other(WINDOW_CONDITION.to_owned());
         let heals = ConditionType::Other(SELF_HEAL_CONDITION.to_owned());
@@ -118,20 +119,20 @@ pub fn apply_comparison(
     held.map_or(next, |held| AutomatedStep::Wait(held.next_check))
 }
 
-/// Returns the reason why self-heal is delayed after several consecutive attempts.
+/// Returns a message about the delay if self-heal is delayed after several consecutive attempts.
 fn describe_heal_delay(application: &Application, next: &AutomatedStep) -> Option<String> {
     let AutomatedStep::Wait(due) = next else { return None };
     let healed = consecutive_heals(last_attempt(application)?.as_ref());
     (healed >= HEALS_REPORTED_FROM).then(|| {
         format!(
-            "it was self-healed {healed} times in a row, and something keeps changing it: the next self-heal is \
-             at {due}; find out what writes to the objects that differ, or list the fields in \
-             spec.ignoreDifferences"
+            "the application was self-healed {healed} times in a row, because something keeps changing its \
+             objects: the next self-heal is at {due}; find out what writes to these objects, or list the \
+             fields in spec.ignoreDifferences"
         )
     })
 }
 
-/// Returns the last attempt to sync the application. Dry runs and selective syncs don't count.
+/// Returns the last attempt to sync the application. Dry runs and selective syncs don't count as attempts.
 fn last_attempt(application: &Application) -> Option<Cow<'_, OperationState>> {
     application.status.operation_state.as_ref().and_then(previous_operation::last_attempt)
 }
@@ -142,7 +143,8 @@ fn consecutive_heals(last: &OperationState) -> i64 {
 }
 
 /// Updates an automated operation that hasn't started to the newest revision. The decision is repeated after
-/// each comparison with a different revision, because the wait at the older revision may never end.
+/// each comparison with a different revision, because the operation's wait may never end at the older
+/// revision.
 pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     let is_held = |asked: &mut OperationRequest| {
         asked.initiated_by.automated
@@ -169,7 +171,8 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
         }
         AutomatedStep::Nothing | AutomatedStep::Wait(_) => {
             application.operation = Some(held);
-            let message = "the sync was not started: there is a newer revision, which needs no sync";
+            let message =
+                "the sync was not started, because a newer revision exists that does not need a sync";
             let given_up = EngineProgress::rejected(message.to_owned(), now);
             operation::apply_progress(
                 application,
@@ -179,7 +182,7 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     }
 }
 
-/// Decides after a comparison whose result is in the status.
+/// Decides on the next step after a comparison has updated the status.
 pub fn decide(application: &Application, now: Timestamp) -> AutomatedDecision {
     match application.operation {
         Some(_) => AutomatedDecision::nothing(),
@@ -187,7 +190,7 @@ pub fn decide(application: &Application, now: Timestamp) -> AutomatedDecision {
     }
 }
 
-/// Decides what to start, ignoring a running operation.
+/// Decides which operation to start, as if no operation were running.
 pub(crate) fn decide_start(application: &Application, now: Timestamp) -> AutomatedDecision {
     let status = &application.status;
     let Some(policy) = automated(application) else { return AutomatedDecision::nothing() };
@@ -198,7 +201,7 @@ pub(crate) fn decide_start(application: &Application, now: Timestamp) -> Automat
     let objects = || status.resources.iter().filter(|one| !one.hook);
     let is_wanted = |sync: &&SyncStatus| match sync.status {
         SyncStatusCode::OutOfSync => true,
-        // Everything is in sync, but the superseded operation may have hooks that haven't run.
+        // All objects are in sync, but hooks of the superseded operation may not have run yet.
         SyncStatusCode::Synced => superseded.is_some() && objects().next().is_some(),
         SyncStatusCode::Unknown => false,
     };
@@ -269,7 +272,7 @@ pub(crate) fn decide_start(application: &Application, now: Timestamp) -> Automat
     AutomatedDecision::from_step(AutomatedStep::Start(Box::new(operation)))
 }
 
-/// Returns the objects that a self-heal syncs.
+/// Returns the objects for self-heal to sync.
 pub(crate) fn objects_to_heal(application: &Application) -> Vec<OperationResource> {
     let prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
     let objects = application.status.resources.iter().filter(|one| !one.hook);
@@ -285,7 +288,7 @@ fn is_unpruned_leftover(one: &ResourceStatus, prune: bool) -> bool {
 /// Returns true if an operation was an attempt to sync the same revisions of the same sources.
 fn is_attempt(last: &OperationState, started: &SyncOperation) -> bool {
     if operation::deletion_cascade(&last.operation).is_some() {
-        // The application was being deleted, but no longer is.
+        // The last operation deleted the application, but the deletion was canceled.
         return false;
     }
     if was_superseded(last) {
@@ -302,7 +305,7 @@ fn deploys_same_revisions(result: &SyncOperationResult, started: &SyncOperation)
 }
 
 /// Returns true if a person replaced an attempt at the same revisions with an operation that isn't an
-/// attempt. In that case, the attempt isn't restarted automatically.
+/// attempt. The replaced attempt isn't restarted automatically.
 fn was_replaced_by_person(
     status: &ApplicationStatus,
     superseded: &OperationState,
@@ -313,7 +316,7 @@ fn was_replaced_by_person(
         && superseded.sync_result.as_ref().is_some_and(|result| deploys_same_revisions(result, begun))
 }
 
-/// Returns the delay after the `consecutive_heals`-th consecutive self-heal operation.
+/// Returns the delay after this number of consecutive self-heal operations.
 fn heal_backoff(healed: i64) -> Duration {
     let Ok(again) = u32::try_from(healed.saturating_sub(1)) else { return Duration::ZERO };
     HEAL_BACKOFF_MIN.saturating_mul(HEAL_FACTOR.saturating_pow(again)).min(HEAL_BACKOFF_MAX)

@@ -1,4 +1,4 @@
-//! Applies the result of comparing an application with the cluster to its status.
+//! Updates an application's status with the result of a comparison.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::hook_finalizers;
 use crate::refresh::{RefreshLevel, compared_to};
 use crate::sources::Sources;
 
-/// Maximum number of characters of a resource message in the application's health.
+/// Maximum number of characters from a resource's message that the application's health message contains.
 const REASON_CHARACTERS_MAX: usize = 400;
 /// Condition types that a comparison sets.
 const COMPARISON_CONDITIONS: [ConditionType; 6] = [
@@ -42,23 +42,24 @@ fn comparison_conditions() -> Vec<ConditionType> {
         .collect()
 }
 
-/// Compared resource.
+/// Resource with the result of its comparison.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ComparedResource {
-    /// The resource's entry in the status.
+    /// Entry for the resource in the status.
     pub status: ResourceStatus,
-    /// True if the resource is in the cluster.
+    /// True if the resource exists in the cluster.
     pub is_live: bool,
-    /// True if the resource is out of sync but doesn't count, because it has `IgnoreExtraneous` or may belong
-    /// to another application.
+    /// True if the resource is out of sync but doesn't affect the application's status, because it has
+    /// `IgnoreExtraneous` or may belong to another application.
     pub is_ignored: bool,
-    /// True if the resource's health doesn't count (`ignore-healthcheck`).
+    /// True if the application's health ignores the resource (`ignore-healthcheck`).
     pub is_health_ignored: bool,
     /// Images of the resource's containers in the cluster.
     pub images: Vec<String>,
-    /// URLs at which the resource can be reached from outside the cluster.
+    /// URLs at which the resource is reachable from outside the cluster.
     pub urls: Vec<String>,
-    /// Health rule, if the resource's annotations override the rule for its kind. Empty if they disable it.
+    /// Health rule from the resource's annotations, if it overrides the rule for the resource's kind. Empty
+    /// if the annotations disable the rule.
     pub custom_health_rule: Option<Box<str>>,
     /// Version of the compared object, if known.
     pub version: Option<ObjectVersion>,
@@ -66,12 +67,12 @@ pub struct ComparedResource {
     pub health_changes_at: Option<Timestamp>,
 }
 
-/// Version of an object in its cluster. If the versions differ, the objects may differ.
+/// Version of an object in its cluster. Objects with different versions may differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectVersion(Box<str>);
 
 impl ObjectVersion {
-    /// Returns the version of an object, if the cluster provides one.
+    /// Returns the version of an object, if its cluster provides one.
     pub fn from_object(object: &Object) -> Option<Self> {
         let version = object.resource_version();
         (!version.is_empty()).then(|| Self(version.into()))
@@ -83,32 +84,32 @@ impl ObjectVersion {
 pub enum ComparisonOutcome {
     /// The comparison succeeded.
     Compared {
-        /// Compared revisions, one per source.
+        /// Revisions that were compared, one per source.
         revisions: Vec<String>,
-        /// Type of each source.
+        /// Type of each source, in source order.
         source_types: Vec<String>,
-        /// Resources, in any order.
+        /// Compared resources, in any order.
         resources: Vec<ComparedResource>,
-        /// Phases of a deletion in which hooks would run.
+        /// Deletion phases for which the manifests contain hooks.
         deletion_hooks: BTreeSet<Phase>,
         /// Warnings found during the comparison.
         warnings: Vec<(ConditionType, String)>,
     },
     /// The comparison failed.
     Failed {
-        /// Compared revisions; empty if unknown.
+        /// Revisions that were compared. Empty if unknown.
         revisions: Vec<String>,
-        /// Condition type of the reason.
+        /// Condition type that describes the failure.
         kind: ConditionType,
-        /// Reason of the failure.
+        /// Message that describes the failure.
         message: String,
-        /// State of the known resources in the cluster. Empty if the cluster wasn't read.
+        /// Cluster state of the resources that are already in the status. Empty if the cluster wasn't read.
         live_resources: Vec<ComparedResource>,
     },
 }
 
 impl ComparisonOutcome {
-    /// Returns the first time at which the health of a resource changes even if the object doesn't.
+    /// Returns the earliest time at which the health of any resource changes even if its object doesn't.
     pub fn health_changes_at(&self) -> Option<Timestamp> {
         let (Self::Compared { resources, .. } | Self::Failed { live_resources: resources, .. }) = self;
         resources.iter().filter_map(|resource| resource.health_changes_at).min()
@@ -120,7 +121,8 @@ impl ComparisonOutcome {
     }
 }
 
-/// Returns the combined sync status of all resources that count. An application without resources is Synced.
+/// Returns the combined sync status of all resources, except ignored ones. An application without resources
+/// is Synced.
 pub fn sync_status(resources: &[ComparedResource]) -> SyncStatusCode {
     let of = |code| {
         let counts = |resource: &&ComparedResource| !resource.is_ignored && !resource.status.hook;
@@ -133,8 +135,8 @@ pub fn sync_status(resources: &[ComparedResource]) -> SyncStatusCode {
     }
 }
 
-/// Returns the worst health of all resources that count. Missing resources don't count unless all resources
-/// are missing.
+/// Returns the worst health of all resources, except ignored ones. Missing resources are also ignored, unless
+/// all resources are missing.
 pub fn application_health(resources: &[ComparedResource]) -> HealthStatus {
     let counted: Vec<&ComparedResource> = resources_with_health(resources).collect();
     if !counted.is_empty() && counted.iter().all(|one| !one.is_live) {
@@ -144,13 +146,13 @@ pub fn application_health(resources: &[ComparedResource]) -> HealthStatus {
     judged.map(|health| health.status).max().unwrap_or(HealthStatus::Healthy)
 }
 
-/// Returns the resources whose health counts.
+/// Returns the resources that affect the application's health.
 fn resources_with_health(resources: &[ComparedResource]) -> impl Iterator<Item = &ComparedResource> {
     resources.iter().filter(|one| !one.status.hook && !one.is_health_ignored && !one.is_ignored)
 }
 
-/// Returns the reason why an application is Degraded: its first Degraded resource in status order, and the
-/// number of other Degraded resources. Empty for any other health.
+/// Returns the reason why an application is Degraded: the first Degraded resource in status order, and the
+/// number of other Degraded resources. Returns an empty string for any other health.
 fn degraded_reason(resources: &[ComparedResource], health: HealthStatus) -> String {
     if health != HealthStatus::Degraded {
         return String::new();
@@ -176,7 +178,7 @@ fn degraded_reason(resources: &[ComparedResource], health: HealthStatus) -> Stri
     }
 }
 
-/// Applies the result of a comparison to the status.
+/// Updates the status with the result of a comparison.
 pub fn apply_comparison(
     application: &mut Application,
     outcome: ComparisonOutcome,
@@ -200,7 +202,7 @@ pub fn apply_comparison(
             (revisions, code, Some(health))
         }
         ComparisonOutcome::Failed { revisions, kind, message, live_resources: seen } => {
-            // The desired state is unknown. The live state is known if the specification is valid.
+            // The desired state is unknown. The live state is still known if the specification is valid.
             let is_invalid = kind != ConditionType::ComparisonError;
             conditions::set_conditions(
                 &mut status.conditions,
@@ -255,8 +257,8 @@ fn summarize(resources: &mut [ComparedResource]) -> ApplicationSummary {
     }
 }
 
-/// Records that the specification can't be used. The application is left alone, and the rest of its status
-/// stays.
+/// Records that the specification is unusable. The application isn't synced, and the rest of its status
+/// remains unchanged.
 pub fn record_invalid_spec(application: &mut Application, message: String, now: Timestamp) {
     let status = &mut application.status;
     conditions::set_conditions(
@@ -280,7 +282,8 @@ fn resource_sort_key(resource: &ResourceStatus) -> (&str, &str, &str, &str) {
     (&resource.group, &resource.kind, &resource.namespace, &resource.name)
 }
 
-/// Sets the health. Its time is the time at which the status last changed, regardless of the reason.
+/// Sets the health. Its transition time is the time at which the health status last changed, even if the
+/// message has changed since.
 pub(crate) fn set_health(
     status: &mut ApplicationStatus,
     health: HealthStatus,

@@ -1,10 +1,10 @@
-//! Conditions of an application and their times.
+//! Conditions of an application and their transition times.
 
 use tidegate_model::Timestamp;
 use tidegate_model::argo::{ApplicationCondition, ConditionType};
 
-/// Replaces the conditions of these types with `found` and keeps all other types. An unchanged condition
-/// keeps its time.
+/// Replaces the conditions of these types with `found`. Keeps conditions of other types, and the transition
+/// times of unchanged conditions.
 pub fn set_conditions(
     conditions: &mut Vec<ApplicationCondition>,
     kinds: &[ConditionType],

@@ -1,8 +1,9 @@
-//! Confirmation of deletions by an annotation on the application, while its operation is waiting for it.
+//! Confirmation of deletions by an annotation on the application while its operation waits for the
+//! confirmation.
 //!
-//! As in Argo CD, an annotation whose time is not before the start of a sync confirms the sync in all of its
-//! attempts. The same applies to a deletion, even if its Application is created again afterwards. Before a
-//! deletion starts, a separate rule applies ([`is_approved`]).
+//! As in Argo CD, an annotation confirms all attempts of a sync if its time is not before the start of the
+//! sync. The same applies to a deletion, even if its Application is recreated afterwards. Before a deletion
+//! starts, a separate rule applies ([`is_approved`]).
 
 use tidegate_model::Timestamp;
 use tidegate_model::annotations::DELETION_APPROVED;
@@ -11,22 +12,22 @@ use tidegate_model::argo::{Application, OperationRequest};
 use crate::deletion::{approved_at, is_approved};
 use crate::operation;
 
-/// Maximum number of characters of an invalid time in messages.
+/// Maximum number of characters of an invalid time that messages include.
 const SHOWN_CHARACTERS_MAX: usize = 64;
 
-/// Returns the reason why an operation that is waiting for confirmation may continue; `None` if it isn't
+/// Returns the reason why an operation that waits for confirmation may continue, or `None` if it isn't
 /// confirmed.
 pub fn confirmation_reason(application: &Application, operation: &OperationRequest) -> Option<String> {
-    // To set the annotation, the file of a deleted application must be restored. The application is then no
-    // longer being deleted.
+    // If an application's file was deleted, the annotation can only be set by restoring the file. The
+    // application is then no longer being deleted.
     let is_since = || Some(approved_at(application)? >= operation_start(application, operation)?);
     let deletes = operation::deletion_cascade(operation).is_some();
     let is_confirmed = (deletes && is_approved(application, operation)) || is_since() == Some(true);
     let said = application.annotation(DELETION_APPROVED).filter(|_| is_confirmed)?;
-    Some(format!("the annotation {DELETION_APPROVED} says {said}"))
+    Some(format!("the annotation {DELETION_APPROVED} is set to {said}"))
 }
 
-/// Describes an annotation that is invalid and therefore doesn't confirm anything.
+/// Describes an annotation that has no effect because it is invalid.
 pub(crate) fn invalid_annotation_message(application: &Application) -> Option<String> {
     let said = application.annotation(DELETION_APPROVED)?;
     approved_at(application).is_none().then(|| {
@@ -37,8 +38,8 @@ pub(crate) fn invalid_annotation_message(application: &Application) -> Option<St
     })
 }
 
-/// Returns the start of an operation from the status, with a precision of one second. Returns `None` if the
-/// engine hasn't started the operation.
+/// Returns the start time of an operation from the status, with a precision of one second. Returns `None` if
+/// the engine hasn't started the operation.
 fn operation_start(application: &Application, operation: &OperationRequest) -> Option<Timestamp> {
     let state = application.status.operation_state.as_ref()?;
     let id = operation::engine_id(operation)?;
@@ -55,7 +56,7 @@ mod tests {
 
     const ID: &str = "0193b6a7-5f80-7000-8000-000000000001";
     const OTHER: &str = "0193b6a7-5f80-7000-8000-000000000002";
-    /// Half a second after a full second.
+    /// A time half a second after a full second.
     const BEGAN: Timestamp = Timestamp::from_millis(1_700_000_000_500);
 
     fn operation_request(id: &str) -> OperationRequest {
@@ -96,7 +97,8 @@ mod tests {
             (Some("1700000000"), false),
         ] {
             let application = running_application(annotation);
-            let reason = annotation.map(|said| format!("the annotation {DELETION_APPROVED} says {said}"));
+            let reason =
+                annotation.map(|said| format!("the annotation {DELETION_APPROVED} is set to {said}"));
             assert_eq!(
                 confirmation_reason(&application, &operation_request(ID)),
                 reason.filter(|_| expected),
@@ -126,7 +128,7 @@ mod tests {
         assert_eq!(confirmation_reason(&unknown, &operation_request(ID)), None);
     }
 
-    /// The deletion is requested before its operation begins.
+    /// A deletion is requested before its operation starts.
     #[test]
     fn a_deletion_is_confirmed_by_a_time_after_its_request() {
         for (annotation, expected) in [("2023-11-14T22:13:09Z", false), ("2023-11-14T22:13:10Z", true)] {
@@ -138,7 +140,7 @@ mod tests {
         }
     }
 
-    /// The file of the application is restored with the annotation, and may be removed again.
+    /// The user restores the application's file with the annotation, and may remove the file again.
     #[test]
     fn a_waiting_deletion_stays_confirmed_after_its_application_is_written_again() {
         let asked_at = Timestamp::from_millis(BEGAN.as_millis() - 10_000);

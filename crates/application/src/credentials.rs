@@ -4,15 +4,15 @@ use std::ops::Range;
 
 use tidegate_model::argo::{Application, ApplicationSource};
 
-/// Replacement for masked text.
+/// Replacement for a masked value.
 pub const MASK: &str = "******";
 
-/// Minimum number of bytes of a secret that is masked anywhere in a text. Shorter secrets are masked only as
+/// Minimum length in bytes of secrets that are masked anywhere in a text. Shorter secrets are masked only as
 /// whole words.
 const MASKED_ANYWHERE_MIN: usize = 4;
 
 /// Returns the position of the credentials in an address, and their masked form. In an HTTP address, a user
-/// without a password may be a token.
+/// name without a password may be a token.
 fn find_credentials(url: &str) -> Option<(Range<usize>, String)> {
     let (scheme, rest) = url.split_once("://")?;
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
@@ -21,7 +21,7 @@ fn find_credentials(url: &str) -> Option<(Range<usize>, String)> {
     let place = begin..begin.checked_add(user.len())?;
     let is_http = scheme.get(..4).is_some_and(|begin| begin.eq_ignore_ascii_case("http"));
     match user.split_once(':') {
-        // There is nothing to mask.
+        // There are no credentials to mask.
         _ if user.trim_matches(':').is_empty() => None,
         _ if is_http => Some((place, MASK.to_owned())),
         Some((name, password)) if !password.is_empty() => Some((place, format!("{name}:{MASK}"))),
@@ -29,7 +29,7 @@ fn find_credentials(url: &str) -> Option<(Range<usize>, String)> {
     }
 }
 
-/// Returns an address without its credentials.
+/// Returns an address with its credentials masked.
 pub fn without_credentials(url: &str) -> String {
     let shown = find_credentials(url).and_then(|(place, shown)| {
         let (before, after) = (url.get(..place.start)?, url.get(place.end..)?);
@@ -38,10 +38,10 @@ pub fn without_credentials(url: &str) -> String {
     shown.unwrap_or_else(|| url.to_owned())
 }
 
-/// Characters that end an address in a text.
+/// Characters that end an address within a text.
 const ADDRESS_ENDS: [char; 6] = ['"', '\'', '`', '<', '>', ','];
 
-/// Returns a text without the credentials in any addresses that it contains.
+/// Returns a text with the credentials masked in all addresses that it contains.
 pub fn text_without_credentials(text: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || ADDRESS_ENDS.contains(&c);
     text.split_inclusive(is_end)
@@ -53,11 +53,12 @@ pub fn text_without_credentials(text: &str) -> String {
         .collect()
 }
 
-/// Masks the credentials of a repository address in a text about the repository.
+/// Masks a repository's credentials in a text that may contain the repository's address or the credentials
+/// alone.
 pub fn hide_credentials(text: &str, url: &str) -> String {
     let found = find_credentials(url).and_then(|(place, shown)| Some((url.get(place)?, shown)));
     let Some((user, shown)) = found else { return text.to_owned() };
-    // Masks the address itself, even if the user name is short.
+    // Masks the credentials in the whole address first, so that even short user names are masked.
     let hidden = text.replace(url, &without_credentials(url));
     let hidden = replace_secret(&hidden, user, &shown);
     match user.split_once(':') {
@@ -66,7 +67,7 @@ pub fn hide_credentials(text: &str, url: &str) -> String {
     }
 }
 
-/// Replaces a secret in a text.
+/// Replaces a secret wherever it occurs in a text.
 fn replace_secret(text: &str, secret: &str, shown: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();
@@ -85,12 +86,12 @@ fn replace_secret(text: &str, secret: &str, shown: &str) -> String {
     hidden
 }
 
-/// Returns a source without credentials, for display, storage and comparison.
+/// Returns a source with its credentials masked, for display, storage and comparison.
 pub fn source_without_credentials(source: &ApplicationSource) -> ApplicationSource {
     ApplicationSource { repo_url: without_credentials(&source.repo_url), ..source.clone() }
 }
 
-/// Returns an application without credentials, for display and storage.
+/// Returns an application with its credentials masked, for display and storage.
 pub fn application_without_credentials(application: &Application) -> Application {
     let mut shown = application.clone();
     let spec = &mut shown.spec;
@@ -102,7 +103,7 @@ pub fn application_without_credentials(application: &Application) -> Application
             source.repo_url = without_credentials(&source.repo_url);
         }
     }
-    // `kubectl apply` keeps a copy of the whole manifest.
+    // `kubectl apply` stores a copy of the whole manifest in an annotation.
     for value in shown.metadata.annotations.values_mut() {
         for source in application.spec.source.iter().chain(&application.spec.sources) {
             *value = hide_credentials(value, &source.repo_url);

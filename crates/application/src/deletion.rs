@@ -1,9 +1,9 @@
-//! Deletion of applications: cascade and next step.
+//! Deletion of applications: the cascade and the next step.
 //!
-//! As in Argo CD, the finalizers define the deletion. With a resources finalizer, an operation deletes the
-//! objects. With only hook finalizers, an operation runs only the hooks. After the operation has succeeded,
-//! the finalizers are removed and the application disappears. An application without finalizers is forgotten,
-//! and the cluster isn't changed.
+//! As in Argo CD, the finalizers determine how an application is deleted. With a resources finalizer, an
+//! operation deletes the objects. With only hook finalizers, an operation runs only the hooks. After the
+//! operation has succeeded, the finalizers are removed and the Application disappears. If an Application
+//! doesn't have finalizers, Tidegate stops managing it without changing the cluster.
 
 mod requester;
 
@@ -30,34 +30,33 @@ use crate::{conditions, instance_name, refresh};
 pub use requester::DeletionRequester;
 pub use tidegate_model::annotations::RESOURCES_FINALIZER;
 
-/// Condition type of Tidegate: the reason why a deletion is waiting for something other than its own
-/// operation.
+/// Condition type specific to Tidegate: a deletion is waiting for something other than its own operation.
 pub const DELETION_CONDITION: &str = "DeletionWarning";
-/// Suffix of the resources finalizer for background deletion: each object is deleted before the objects that
-/// it owns.
+/// Suffix of the resources finalizer for background deletion, which deletes each object before its
+/// dependents.
 const BACKGROUND_SUFFIX: &str = "/background";
-/// Requester of a deletion in the log if the resource doesn't name a requester. Followed by the time of the
-/// request if it is known.
+/// Requester of a deletion in the log if the resource doesn't record one. Followed by the time of the
+/// request, if known.
 pub(crate) const DELETION_REQUESTER: &str = "deletion of the application";
-/// Separator before the time of the request.
+/// Separator between the requester and the time of the request.
 const REQUESTED_AT: &str = ", requested at ";
 /// Default number of immediate retries of a deletion.
 const RETRY_LIMIT_DEFAULT: i64 = 2;
-/// Delay before a failed deletion is automatically retried.
+/// Delay after which a failed deletion is retried automatically.
 const RETRY_DELAY: Duration = Duration::from_secs(180);
 
-/// Returns true if a finalizer defines how an application is deleted.
+/// Returns true if a finalizer determines how Tidegate deletes an application.
 pub fn is_own_finalizer(finalizer: &str) -> bool {
     is_resources_finalizer(finalizer) || is_hook_finalizer(finalizer)
 }
 
-/// Returns true for the resources finalizer in any of its forms.
+/// Returns true for all forms of the resources finalizer.
 pub fn is_resources_finalizer(finalizer: &str) -> bool {
     is_finalizer_or_stage(finalizer, RESOURCES_FINALIZER)
 }
 
 /// Returns the cascade of a deletion, based on the application's finalizers. Returns `None` if the
-/// application is forgotten without further steps.
+/// application is deleted without an operation.
 pub fn cascade_from_finalizers(application: &Application) -> Option<Cascade> {
     parse_finalizers(&application.metadata.finalizers)
 }
@@ -72,8 +71,8 @@ fn parse_finalizers(finalizers: &[String]) -> Option<Cascade> {
     }
 }
 
-/// Returns the finalizers for a deletion with this cascade. Foreground is the default and keeps an existing
-/// resources finalizer.
+/// Returns the finalizers to set for a deletion with this cascade. Foreground is the default, so an existing
+/// resources finalizer is kept.
 pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
     let mut finalizers = application.metadata.finalizers.clone();
     if cascade == Cascade::Foreground && finalizers.iter().any(|one| is_resources_finalizer(one)) {
@@ -100,8 +99,8 @@ pub fn has_failed_deletion(application: &Application) -> bool {
     application.is_deleting() && conditions.iter().any(|one| one.kind == ConditionType::DeletionError)
 }
 
-/// Returns the reason why an application can't be deleted with this cascade now; `None` if it can. `name` is
-/// the display name.
+/// Returns the reason why an application can't be deleted with this cascade now, or `None` if it can. `name`
+/// is the display name.
 pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) -> Option<String> {
     if is_deleting_with(application, wanted) {
         return None;
@@ -112,13 +111,14 @@ pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) 
     application.is_deleting().then(|| {
         let way = cascade_from_finalizers(application).unwrap_or(Cascade::Orphan);
         format!(
-            "application {name} is already being deleted with --cascade {way}, which can no longer be changed; \
-             `tidegate app delete {name} --cascade {way} --yes` waits until it is gone"
+            "application {name} is already being deleted with --cascade {way}, which can no longer be \
+             changed; `tidegate app delete {name} --cascade {way} --yes` waits until it is deleted"
         )
     })
 }
 
-/// Returns a message if an operation deletes an application that isn't being deleted.
+/// Returns a message if the current operation deletes the application although the application isn't being
+/// deleted.
 pub fn unfounded_deletion_message(application: &Application) -> Option<String> {
     let deletes =
         application.operation.as_ref().is_some_and(|asked| operation::deletion_cascade(asked).is_some());
@@ -137,13 +137,13 @@ pub enum NextDeletionStep {
     Nothing,
     /// Starts the operation.
     Start(Box<OperationRequest>),
-    /// Starts another operation at this time, because the last operation failed.
+    /// Waits until this time to start another operation, because the last one failed.
     Wait(Timestamp),
     /// Removes the finalizers, because the deletion is complete.
     Release,
 }
 
-/// Decides the next step, and sets conditions with the reason why an application still exists. `asked` is
+/// Decides on the next step, and sets conditions that explain why the application still exists. `asked` is
 /// true if a retry was requested.
 pub fn decide_deletion(application: &mut Application, asked: bool, now: Timestamp) -> NextDeletionStep {
     let (next, error) = decide_step(application, asked, now);
@@ -169,7 +169,7 @@ fn describe_delay(application: &Application) -> Option<String> {
             if are_objects_deleted(application) { "its objects are deleted" } else { "its objects are kept" };
         return is_kept.then(|| {
             format!(
-                "{objects}; it is gone once other controllers have removed their finalizers: {}",
+                "{objects}; the Application is deleted once other controllers have removed their finalizers: {}",
                 others.join(", ")
             )
         });
@@ -177,17 +177,18 @@ fn describe_delay(application: &Application) -> Option<String> {
     let operation = operation::engine_id(asked).map_or_else(String::new, |id| format!(" {id}"));
     match (application.is_deleting(), operation::deletion_cascade(asked)) {
         (true, None) => Some(format!(
-            "it is deleted when operation{operation} ends; `tidegate app terminate {name}` terminates that operation"
+            "the Application is deleted when operation{operation} ends; `tidegate app terminate {name}` terminates that operation"
         )),
         (false, Some(_)) => Some(format!(
-            "it was created again while operation{operation} is still deleting its objects; it is synced after \
-             that, and `tidegate app terminate {name}` terminates the operation"
+            "the Application was recreated while operation{operation} is still deleting its objects; it is \
+             synced after that operation, and `tidegate app terminate {name}` terminates the operation"
         )),
         _ => None,
     }
 }
 
-/// Returns true if the application's objects are deleted but other controllers' finalizers keep the resource.
+/// Returns true if the application's objects are deleted but other controllers' finalizers keep the
+/// Application.
 fn are_objects_deleted(application: &Application) -> bool {
     application.is_deleting()
         && cascade_from_finalizers(application).is_none()
@@ -195,7 +196,7 @@ fn are_objects_deleted(application: &Application) -> bool {
             .is_some_and(|(last, done)| last.phase == OperationPhase::Succeeded && done.deletes_objects())
 }
 
-/// Clears the status of the application's objects, which is no longer updated.
+/// Removes the objects from the application's status, because their status is no longer updated.
 fn clear_resources(application: &mut Application, now: Timestamp) {
     let status = &mut application.status;
     status.resources.clear();
@@ -209,13 +210,13 @@ fn decide_step(application: &Application, asked: bool, now: Timestamp) -> (NextD
     let wanted = cascade_from_finalizers(application).filter(|_| application.is_deleting());
     let Some(wanted) = wanted else { return (NextDeletionStep::Nothing, None) };
     if application.operation.is_some() {
-        // A running operation finishes first.
+        // An operation that is running must end first.
         return (NextDeletionStep::Nothing, None);
     }
     let begin = || NextDeletionStep::Start(Box::new(deletion_operation(application, wanted)));
     let Some((last, done)) = last_deletion_operation(application) else { return (begin(), None) };
     if last.phase == OperationPhase::Succeeded {
-        // An operation that kept the objects isn't sufficient if they must be deleted.
+        // An operation that kept the objects isn't sufficient if the objects must be deleted.
         let is_done = done == wanted || done.deletes_objects();
         return (if is_done { NextDeletionStep::Release } else { begin() }, None);
     }
@@ -229,28 +230,30 @@ fn decide_step(application: &Application, asked: bool, now: Timestamp) -> (NextD
         _ => " and keeps its objects",
     };
     let error = format!(
-        "deletion failed: {}; it is retried at {due}, or immediately with `tidegate app refresh {name}`; removing \
-         its finalizers ends the deletion{stay} (if its file is gone, restore it without them)",
+        "deletion failed: {}; the next attempt is at {due}, or immediately with `tidegate app refresh \
+         {name}`; removing the Application's finalizers ends the deletion{stay} (if its file no longer \
+         exists, restore it without them)",
         last.message.trim_end_matches('.')
     );
     (NextDeletionStep::Wait(due), Some(error))
 }
 
-/// Returns the last operation if it belongs to this deletion. The check doesn't compare clocks.
+/// Returns the last operation if it belongs to this deletion. The check doesn't compare times from different
+/// clocks.
 fn last_deletion_operation(application: &Application) -> Option<(&OperationState, Cascade)> {
     let last = application.status.operation_state.as_ref().filter(|last| last.phase.is_completed())?;
     let done = operation::deletion_cascade(&last.operation)?;
     is_of_current_deletion(application, &last.operation).then_some((last, done))
 }
 
-/// Returns true if an operation belongs to the current deletion request of the resource.
+/// Returns true if an operation belongs to the current deletion of the resource.
 fn is_of_current_deletion(application: &Application, operation: &OperationRequest) -> bool {
     let asked_at = application.metadata.deletion_timestamp.map(|at| at.to_string());
     asked_at.is_some() && operation.info_value(REQUESTED_AT_INFO) == asked_at.as_deref()
 }
 
 /// Parses the requester of a deletion in the log. Returns the name (empty if unknown) and the time of the
-/// request. Returns `None` for other texts.
+/// request. Returns `None` if the text doesn't have the format of a deletion requester.
 pub(crate) fn parse_requester(initiated_by: &str) -> Option<(&str, Option<&str>)> {
     let (who, at) = match initiated_by.rsplit_once(REQUESTED_AT) {
         Some((who, at)) => (who, Some(at)),
@@ -262,8 +265,9 @@ pub(crate) fn parse_requester(initiated_by: &str) -> Option<(&str, Option<&str>)
     Requester::deletion_requester(who).map(|_| (who, at))
 }
 
-/// Returns true if the deletion was approved after it was requested. Either the annotation has a later time,
-/// or it was changed after the deletion started, regardless of the approver's clock.
+/// Returns true if a user approved the deletion after it was requested. Either the annotation has a later
+/// time, or the annotation was changed after the deletion started, which doesn't depend on the approver's
+/// clock.
 pub fn is_approved(application: &Application, operation: &OperationRequest) -> bool {
     let Some(approved) = application.annotation(DELETION_APPROVED) else { return false };
     let Some(at) = approved_at(application) else { return false };
@@ -273,12 +277,12 @@ pub fn is_approved(application: &Application, operation: &OperationRequest) -> b
     at >= asked.timestamp() || is_begun && is_new
 }
 
-/// Returns the time in an application's approval annotation, if it is valid.
+/// Returns the time in an application's approval annotation, if the annotation is valid.
 pub(crate) fn approved_at(application: &Application) -> Option<Timestamp> {
     application.annotation(DELETION_APPROVED)?.parse().ok()
 }
 
-/// Returns the kind, namespace and name of the application's objects in its status. Excludes objects that
+/// Returns the kind, namespace and name of all objects in the application's status. Excludes objects that
 /// require pruning, because they may belong to another application.
 pub fn owned_objects(application: &Application) -> BTreeSet<(Gvk, String, String)> {
     let resources = application.status.resources.iter();
@@ -289,7 +293,7 @@ pub fn owned_objects(application: &Application) -> BTreeSet<(Gvk, String, String
     own.map(place).collect()
 }
 
-/// Returns the engine request that deletes an application at a destination.
+/// Returns the engine request that deletes an application from a destination.
 pub fn deletion_request(
     application: &Application,
     operation: &OperationRequest,
@@ -353,7 +357,7 @@ pub fn deletion_operation(application: &Application, cascade: Cascade) -> Operat
     if DeletionRequester::from_metadata(&application.metadata).is_some_and(|asker| asker.skips_hooks()) {
         skip_hooks(&mut operation);
     }
-    // An annotation set before this deletion first started doesn't approve it.
+    // An annotation that was set before this deletion started doesn't approve it.
     let before =
         last_deletion_operation(application).and_then(|(last, _)| last.operation.info_value(APPROVED_INFO));
     let now = application.annotation(DELETION_APPROVED);
@@ -361,13 +365,13 @@ pub fn deletion_operation(application: &Application, cascade: Cascade) -> Operat
     operation
 }
 
-/// Disables a deletion's hooks.
+/// Makes an operation skip the deletion hooks.
 pub fn skip_hooks(operation: &mut OperationRequest) {
     let sync = operation.sync.get_or_insert_default();
     sync.sync_strategy = Some(SyncStrategy { apply: Some(Strategy::default()), ..SyncStrategy::default() });
 }
 
-/// Returns true if an operation that deletes an application runs hooks.
+/// Returns true if an operation that deletes an application runs its hooks.
 pub fn runs_hooks(operation: &OperationRequest) -> bool {
     operation::deletion_cascade(operation) != Some(Cascade::Orphan) && !skips_hooks(operation)
 }

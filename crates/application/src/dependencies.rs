@@ -1,7 +1,7 @@
-//! Dependencies between applications, which delay syncs and deletions.
+//! Dependencies between applications, which delay their syncs and deletions.
 //!
-//! `tidegate.dev/depends-on` names other applications. An operation starts once each of them is Synced and
-//! Healthy at its current specification. An application is deleted once no application depends on it anymore.
+//! `tidegate.dev/depends-on` lists other applications. An operation starts once all of them are Synced and
+//! Healthy at their current specification. An application is deleted once no other application depends on it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -13,9 +13,11 @@ use crate::control_namespace;
 use crate::refresh;
 use crate::sources::{Sources, revisions_of_fields};
 
-/// Annotation with the dependencies of an application: `ns/name, …`, or names in its own namespace.
+/// Annotation with an application's dependencies: `NAMESPACE/NAME, …`, or names in the application's own
+/// namespace.
 pub const DEPENDS_ON: &str = "tidegate.dev/depends-on";
-/// Maximum number of applications searched for a cycle, and of dependencies per application.
+/// Maximum number of applications to search for a cycle, and maximum number of dependencies of an
+/// application.
 const DEPENDENCIES_MAX: usize = 10_000;
 
 /// Identity of an application.
@@ -28,15 +30,16 @@ pub struct ApplicationName {
 }
 
 impl ApplicationName {
-    /// Returns the name of an application.
+    /// Returns the identity of an application.
     pub fn from_application(application: &Application) -> Self {
         let metadata = &application.metadata;
         Self { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }
     }
 
-    /// Returns true if this application's dependencies may affect the other application, by delaying its
-    /// deletion and by showing more than its status. Anyone who may write Applications in a namespace can
-    /// affect that namespace; the control plane can affect all namespaces.
+    /// Returns true if this application's dependencies may affect the other application: its deletion can be
+    /// delayed, and messages can reveal more than its status. Anyone who may write Applications in a
+    /// namespace can affect that namespace, and Applications in the control plane's namespace can affect all
+    /// namespaces.
     pub fn affects(&self, other: &Self) -> bool {
         self.namespace == other.namespace || self.namespace == control_namespace()
     }
@@ -65,13 +68,13 @@ pub fn dependencies_of(application: &Application) -> BTreeSet<ApplicationName> {
     names.take(DEPENDENCIES_MAX).collect()
 }
 
-/// Returns a cycle that starts and ends at an application; `None` if there is none. `depend` returns the
-/// dependencies of an application.
+/// Returns a dependency cycle that starts and ends at an application, or `None` if there isn't one. `depend`
+/// returns the dependencies of an application.
 pub fn find_cycle(
     start: &ApplicationName,
     depend: impl Fn(&ApplicationName) -> BTreeSet<ApplicationName>,
 ) -> Option<Vec<ApplicationName>> {
-    // Depth first, but without recursion, because a chain may be long.
+    // A depth-first search without recursion, because a chain of dependencies may be long.
     let mut seen = BTreeSet::new();
     let mut path: Vec<(ApplicationName, Vec<ApplicationName>)> =
         vec![(start.clone(), depend(start).into_iter().rev().collect())];
@@ -93,14 +96,15 @@ pub fn find_cycle(
     None
 }
 
-/// Formats a cycle: `a → b → a`.
+/// Formats a cycle as `a → b → a`.
 pub fn format_cycle(cycle: &[ApplicationName]) -> String {
     cycle.iter().map(ApplicationName::to_string).collect::<Vec<_>>().join(" → ")
 }
 
-/// Returns the revisions that an application is about to deploy, and that its dependencies must also have.
+/// Returns the revisions that an application is about to deploy and that its dependencies must have as well.
 /// Returns an empty list if a person chose a commit or a rollback, because the dependencies may then be at
-/// any revision. `found` are the revisions resolved for the operation after the last comparison.
+/// any revision. `found` contains the revisions that were resolved for the operation after the last
+/// comparison.
 pub fn revisions_to_deploy(application: &Application, found: Option<&[String]>) -> Vec<String> {
     let asked = application.operation.as_ref();
     let named = asked.and_then(|asked| asked.sync.as_ref());
@@ -121,8 +125,8 @@ pub fn revisions_to_deploy(application: &Application, found: Option<&[String]>) 
     }
 }
 
-/// Returns the reason why a dependency isn't ready for an application that deploys these revisions; `None` if
-/// it is ready.
+/// Returns the reason why a dependency isn't ready for an application that deploys these revisions, or `None`
+/// if it is ready.
 pub fn dependency_delay(
     dependency: Option<&Application>,
     of: &Application,
@@ -159,8 +163,8 @@ pub fn dependency_delay(
     }
 }
 
-/// Returns the deployed and the required commit, if a dependency on the same branch has to be at a different
-/// commit.
+/// Returns the deployed and the required commit if a dependency that follows the same branch must be at a
+/// different commit.
 fn mismatched_commits(
     (dependency, at): (&Application, &[String]),
     (of, deploys): (&Application, &[String]),
@@ -307,7 +311,7 @@ mod tests {
         for (change, expected) in table {
             assert_eq!(reason(change).as_deref(), Some(expected));
         }
-        // A different branch has its own commits.
+        // Different branches have different commits.
         if let Some(source) = &mut web.spec.source {
             source.target_revision = "v1".to_owned();
         }

@@ -1,17 +1,18 @@
-//! URLs at which the objects of an application can be reached from outside the cluster.
+//! URLs at which an application's objects are reachable from outside the cluster.
 
 use std::collections::BTreeSet;
 
 use serde_json::Value;
 use tidegate_model::Object;
 
-/// Prefix of link annotations on objects (Argo CD). The value is a URL or `TITLE|URL`.
+/// Prefix of annotations that contain links on objects (Argo CD). The value is a URL or `TITLE|URL`.
 const LINK_ANNOTATION_PREFIX: &str = "link.argocd.argoproj.io/";
 /// Maximum number of URLs per object.
 const URLS_MAX: usize = 100;
 
-/// Returns the URLs of a live object, from an Ingress and from its annotations (`link.argocd.argoproj.io/…`).
-/// Returns only `http` and `https` URLs without a `*` in the host.
+/// Returns the URLs of a live object: from the rules of an Ingress, and from annotations
+/// (`link.argocd.argoproj.io/…`). Returns only `http` and `https` URLs, and only those without a `*` in the
+/// host.
 ///
 /// ```
 /// # use serde_json::json;
@@ -70,7 +71,7 @@ fn ingress_urls(ingress: &Object) -> BTreeSet<String> {
     urls
 }
 
-/// Returns true if an Ingress's TLS entry applies to a host. An entry without hosts applies to all hosts.
+/// Returns true if a TLS entry of an Ingress applies to a host. An entry without hosts applies to all hosts.
 fn tls_applies_to(tls: &Value, host: &str) -> bool {
     let hosts = tls.get("hosts").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     hosts.is_empty() || hosts.iter().any(|one| one == host)

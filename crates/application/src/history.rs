@@ -1,7 +1,8 @@
 //! Recovery of an application's status from the operation log.
 //!
 //! The status is a cache of the log: the last operation, the history and the synced revision all follow from
-//! recorded operations. A lost or outdated status therefore never causes a second sync.
+//! recorded operations. Losing the status, or restoring an outdated one, therefore never causes a second
+//! sync.
 
 use std::time::Duration;
 
@@ -24,24 +25,24 @@ use crate::previous_operation;
 use crate::rollout_operation::{self, Deployment};
 use crate::sources::{Sources, is_commit};
 
-/// Condition type of an application whose status was rebuilt.
+/// Condition type that reports that an application's status was rebuilt.
 pub const STATUS_REBUILT_CONDITION: &str = "StatusRebuiltWarning";
 
-/// Maximum time by which another service's clock may be ahead.
+/// Maximum time by which the clock of another service may be ahead.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(3600);
 
-/// Operation in the log.
+/// Operation as recorded in the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoggedOperation {
     /// ID of the operation.
     pub operation: OperationId,
-    /// Request of the operation; `None` if only a summary line remains.
+    /// Request of the operation, or `None` if only its summary remains.
     pub request: Option<SyncRequest>,
     /// Progress of the operation.
     pub progress: EngineProgress,
 }
 
-/// Summary line in the log for one of the application's operations.
+/// Summary of one of the application's operations in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogSummary {
     /// ID of the operation.
@@ -50,11 +51,11 @@ pub struct LogSummary {
     pub is_running: bool,
 }
 
-/// Checks an application's current operation against the log. `lines` are the log's lines about this
+/// Checks an application's current operation against the log. `lines` contains the log's summaries for this
 /// application, oldest first. Anyone with access to the resource can write an operation, and a backup can
-/// restore an old one. The ID is therefore accepted only if the operation is open, or if it is the newest
-/// operation and its end isn't in the status yet. All other operations count as not started. A deletion that
-/// hasn't started uses the current resource. An operation of a progressive sync starts when it is requested
+/// restore an old one. The ID is therefore accepted only if the operation is still open, or if it is the
+/// newest operation and its end isn't in the status yet. All other operations count as not started. A
+/// deletion that hasn't started uses the current resource. A progressive sync must request its operation
 /// again, because the request may have changed.
 pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now: Timestamp) {
     let Some(asked) = &application.operation else { return };
@@ -76,16 +77,16 @@ pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now
     } else if let Some(asked) = &mut application.operation {
         operation::remove_controller_infos(asked);
         if let Some(cascade) = deletes {
-            // The log shows that this isn't a deletion, and a sync wasn't requested.
+            // The log shows that the operation isn't a deletion, although no sync was requested.
             asked.set_info(DELETION_INFO, cascade.as_str());
         }
     }
 }
 
-/// Returns true if another service started the current operation but didn't end it: the status shows it as
-/// started, and the local log contains neither this operation nor a newer one. A service that takes over
-/// continues the operation under its ID, so hooks that it already created don't run again. An operation that
-/// needs more than the resource (a stored plan, a rollout, a deletion) starts from scratch.
+/// Returns true if another service started the current operation but didn't finish it: the status shows that
+/// it started, and the local log contains neither this operation nor a newer one. A service that takes over
+/// continues the operation under the same ID, so hooks that it already created don't run again. An operation
+/// that depends on data outside the resource (a stored plan, a rollout, a deletion) starts from scratch.
 pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Timestamp) -> bool {
     let Some(asked) = &application.operation else { return false };
     let Some(id) = operation::engine_id(asked) else { return false };
@@ -100,7 +101,7 @@ pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Time
 }
 
 /// Returns true if an operation belongs to an application rather than to a sync of files with the same name.
-/// Such an operation names a repository and a commit, or a chart, for each source.
+/// The operation of an application contains a repository and a commit, or a chart, for each source.
 pub fn belongs_to_application(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
         return deletion::parse_requester(&request.initiated_by).is_some();
@@ -117,7 +118,7 @@ pub fn belongs_to_application(request: &SyncRequest) -> bool {
 }
 
 /// Returns the newest operation that deployed the whole application. `recorded` is ordered by age. Returns
-/// `None` if only a summary line remains of the newest successful operation, because its effect is unknown.
+/// `None` if only a summary remains of the newest successful operation, because its content is unknown.
 pub fn newest_deployment(recorded: impl DoubleEndedIterator<Item = LoggedOperation>) -> Option<Deployment> {
     let has_succeeded = |one: &LoggedOperation| one.progress.phase == OperationPhase::Succeeded;
     for LoggedOperation { operation, request, .. } in recorded.rev().filter(has_succeeded) {
@@ -130,8 +131,8 @@ pub fn newest_deployment(recorded: impl DoubleEndedIterator<Item = LoggedOperati
     None
 }
 
-/// Restores the running operation from the status if it is open in the log but the resource was overwritten
-/// with another operation while the service was down.
+/// Restores the running operation from the status if the log shows it as open, but another operation replaced
+/// it in the resource while the service was down.
 pub fn restore_operation(application: &mut Application, lines: &[LogSummary]) {
     let told = application.status.operation_state.as_ref().filter(|told| told.finished_at.is_none());
     let told = told.map(|told| &told.operation);
@@ -152,14 +153,14 @@ fn newest_known_operation(application: &Application) -> Option<OperationId> {
     application.status.operation_state.as_ref().and_then(previous_operation::newest_logged_operation)
 }
 
-/// Applies the operations that are missing in an application's status, oldest first. Returns their number.
+/// Applies the logged operations that the status lacks, oldest first. Returns their number.
 pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperation>) -> usize {
     let mut own: Vec<LoggedOperation> =
         recorded.into_iter().filter(|one| one.request.as_ref().is_none_or(belongs_to_application)).collect();
     let deletes =
         |one: &LoggedOperation| one.request.as_ref().is_some_and(|request| request.deletion.is_some());
     if let Some(deleted) = own.iter().rposition(deletes).filter(|_| !application.is_deleting()) {
-        // An earlier application with this name was deleted along with its effects.
+        // An earlier application with this name was deleted, so its operations no longer count.
         own.drain(..=deleted);
     }
     let Some(newest) = own.last() else { return 0 };
@@ -168,7 +169,7 @@ pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperatio
     }
     let asked = application.operation.as_ref().and_then(operation::engine_id);
     if asked.is_some_and(|asked| own.iter().any(|one| one.operation == asked)) {
-        // The operation ended before the newest operation started.
+        // The current operation ended before the newest logged operation started.
         application.operation = None;
     }
     let known = newest_known_operation(application);
@@ -179,8 +180,8 @@ pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperatio
     count
 }
 
-/// Returns true if the status describes an operation that ended before the engine received it and after the
-/// newest operation in the log, without naming its predecessor.
+/// Returns true if the status describes an operation that ended before the engine received it and that came
+/// after the newest operation in the log. Such an operation has no recorded predecessor.
 fn is_status_newer(application: &Application, newest: &LoggedOperation) -> bool {
     let last = application
         .status
@@ -218,7 +219,7 @@ fn replay_operation(application: &mut Application, recorded: LoggedOperation) {
     }
 }
 
-/// Converts the engine request back to the request of the application.
+/// Converts an engine request back to an operation request of the application.
 fn to_operation_request(application: &Application, request: &SyncRequest) -> OperationRequest {
     let options = &request.options;
     let is_of_rollout = request.initiated_by == SyncRequest::ROLLOUT_REQUESTER;
@@ -276,8 +277,8 @@ fn to_operation_request(application: &Application, request: &SyncRequest) -> Ope
     asked
 }
 
-/// Returns the deployed sources. The log contains only repositories and folders. If these match, the
-/// application's sources are returned.
+/// Returns the sources that an operation deployed. The log contains only repositories and folders. If they
+/// match the application's sources, the application's sources are returned.
 fn deployed_sources(application: &Application, request: &SyncRequest) -> Sources {
     let own = Sources::from_application(application).without_credentials();
     if own.as_slice().iter().map(source_text).eq(request.sources.iter().cloned()) {
@@ -312,8 +313,8 @@ fn from_selector(selector: &ResourceSelector) -> OperationResource {
     OperationResource { group, kind, namespace, name, ..OperationResource::default() }
 }
 
-/// Returns the retry policy. The log doesn't record whether a retry uses the newest revision. If the rest
-/// matches the application's policy, this setting is taken from there as well.
+/// Returns the retry policy of a logged operation. The log doesn't record whether a retry uses the newest
+/// revision. If the rest of the policy matches the application's, this setting comes from the application.
 fn to_retry(application: &Application, policy: &RetryPolicy) -> Retry {
     let own = application.spec.sync_policy.as_ref().and_then(|policy| policy.retry.as_ref());
     let is_of = |own: &RetryPolicy| {
@@ -330,8 +331,8 @@ fn to_retry(application: &Application, policy: &RetryPolicy) -> Retry {
     Retry { limit: policy.limit, refresh, backoff: Some(backoff), ..Retry::default() }
 }
 
-/// Sets or removes the condition that the status was rebuilt. The condition stays until the next operation
-/// has ended.
+/// Sets or removes the condition that reports a rebuilt status. The condition remains until the next
+/// operation has ended.
 pub fn set_rebuilt_condition(application: &mut Application, message: Option<String>, now: Timestamp) {
     let kind = ConditionType::Other(STATUS_REBUILT_CONDITION.to_owned());
     let found = message.map(|message| (kind.clone(), message));

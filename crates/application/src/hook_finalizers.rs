@@ -9,15 +9,15 @@ use tidegate_model::annotations::{POST_DELETE_FINALIZER, PRE_DELETE_FINALIZER, i
 /// Finalizer for the hooks of each deletion phase.
 const HOOK_FINALIZERS: [(Phase, &str); 2] =
     [(Phase::PreDelete, PRE_DELETE_FINALIZER), (Phase::PostDelete, POST_DELETE_FINALIZER)];
-/// Suffix of the finalizer that keeps the application until completed hooks are deleted.
+/// Suffix of the finalizer that keeps an application until its completed hooks are deleted.
 const CLEANUP_SUFFIX: &str = "/cleanup";
 
-/// Returns true if a finalizer is a hook finalizer, in any stage.
+/// Returns true if a finalizer is a hook finalizer in any stage.
 pub fn is_hook_finalizer(finalizer: &str) -> bool {
     HOOK_FINALIZERS.into_iter().any(|(_, own)| is_finalizer_or_stage(finalizer, own))
 }
 
-/// Returns the phases whose hooks these finalizers wait for.
+/// Returns the phases that these finalizers wait for.
 pub fn finalizer_phases(finalizers: &[String]) -> Vec<Phase> {
     let asks = |own: &str| finalizers.iter().any(|one| one == own);
     HOOK_FINALIZERS.into_iter().filter(|(_, own)| asks(own)).map(|(phase, _)| phase).collect()
@@ -36,7 +36,7 @@ pub fn set_hook_finalizers(finalizers: &mut Vec<String>, hooks: &BTreeSet<Phase>
     }
 }
 
-/// Adds the hook finalizers that existed before.
+/// Adds the hook finalizers that the list contained before.
 pub fn retain_hook_finalizers(finalizers: &mut Vec<String>, before: &[String]) {
     for one in before.iter().filter(|one| is_hook_finalizer(one)) {
         if !finalizers.contains(one) {

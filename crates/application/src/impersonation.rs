@@ -1,5 +1,6 @@
-//! Impersonation of service accounts for destinations. A project can name service accounts
-//! (`destinationServiceAccounts`), whose permissions then apply instead of the program's own.
+//! Impersonation of service accounts at destinations. A project can specify service accounts
+//! (`destinationServiceAccounts`). Writes then use the permissions of these accounts instead of the program's
+//! own.
 
 use tidegate_model::InvalidGlob;
 use tidegate_model::argo::{AppProject, Application, DestinationServiceAccount};
@@ -8,19 +9,19 @@ use crate::control_namespace;
 use crate::project::is_match;
 use crate::repository_name::matches_server;
 
-/// Use of the service accounts that projects name.
+/// Determines whether the service accounts that projects specify are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImpersonationMode {
     /// Ignored: all writes use the program's own permissions.
     #[default]
     Ignored,
-    /// Used if the project names an account. Otherwise writes use the program's own permissions.
+    /// Used if the project specifies an account. Otherwise, writes use the program's own permissions.
     WhereNamed,
-    /// Required: if the project doesn't name an account, writes are rejected.
+    /// Required: if the project doesn't specify an account, writes are rejected.
     Required,
 }
 
-/// Reason why a destination can't be written to.
+/// Reason why the account for a destination can't be determined.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AccountError {
     /// No entry matches the destination.
@@ -30,43 +31,43 @@ pub enum AccountError {
          destinationServiceAccounts; impersonation is enabled, so Tidegate writes only as a service account"
     )]
     NoMatch {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// The cluster.
+        /// URL of the cluster.
         server: String,
         /// Namespace as specified in the application.
         namespace: String,
     },
-    /// A pattern is invalid.
+    /// An entry contains an invalid pattern.
     #[error(
         "project '{project}': destinationServiceAccounts: {source}; its applications are not synced until this is fixed"
     )]
     Rule {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// Error of the pattern.
+        /// Problem with the pattern.
         source: InvalidGlob,
     },
-    /// The name is not a valid service account.
+    /// The account is not a valid service account name.
     #[error(
         "failed to derive service account to impersonate: default service account contains invalid chars \
          '{account}' (project '{project}', destinationServiceAccounts); use the name of a ServiceAccount, or \
          NAMESPACE:NAME"
     )]
     Name {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// The invalid name.
+        /// The invalid account name.
         account: String,
     },
 }
 
-/// Returns the user that a project impersonates for an application, in a cluster with these URLs. The first
+/// Returns the user that a project's applications impersonate in a cluster with these URLs. The first
 /// matching entry applies. Returns `None` if the program's own permissions apply.
 ///
 /// # Errors
 ///
-/// Returns an error if a required entry is missing, or if an entry is invalid.
+/// Returns an error if a required entry is missing or an entry is invalid.
 pub fn impersonated_user(
     accounts: ImpersonationMode,
     project: &AppProject,
@@ -100,8 +101,8 @@ pub fn impersonated_user(
     })
 }
 
-/// Returns the user for `NAMESPACE:NAME`. A plain name is in the destination namespace, or in the
-/// application's namespace if there is no destination namespace.
+/// Returns the user for the entry's account, `NAMESPACE:NAME`. A name without a namespace is in the
+/// destination namespace, or in the application's namespace if no destination namespace is set.
 fn user_of_entry(entry: &DestinationServiceAccount, application: &Application) -> Option<String> {
     let own = || {
         let destination = &application.spec.destination.namespace;
@@ -114,7 +115,7 @@ fn user_of_entry(entry: &DestinationServiceAccount, application: &Application) -
         .then(|| format!("system:serviceaccount:{namespace}:{name}"))
 }
 
-/// Returns true if all characters are valid in Kubernetes names. This excludes wildcards.
+/// Returns true if all characters are valid in Kubernetes names. Wildcards are not.
 fn is_valid_name(text: &str) -> bool {
     let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
     !text.is_empty() && text.chars().all(is_plain)

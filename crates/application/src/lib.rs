@@ -1,4 +1,4 @@
-//! Rules for Applications as pure functions: they take the resource, the result of a comparison, the
+//! Rules for Applications as pure functions. They take the resource, the result of a comparison, the
 //! operation's state and the time, and return the new status and the next step.
 //!
 //! | module | content |
@@ -57,7 +57,7 @@ pub mod webhook_events;
 use tidegate_model::argo::{Application, Automated};
 pub use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, control_namespace};
 
-/// Returns the name that is used for tracking an application's objects and for listing its operations.
+/// Returns the name that is used to track an application's objects and to list its operations.
 pub fn instance_name(application: &Application) -> String {
     let metadata = &application.metadata;
     match metadata.namespace.as_str() {

@@ -1,4 +1,4 @@
-//! Conversion of an operation to an engine request, and its representation in the status.
+//! Conversion of operations to engine requests, and of engine progress to status.
 
 use std::time::Duration;
 
@@ -21,9 +21,9 @@ use crate::sources::{self, Sources};
 use crate::successor::take_successor;
 use crate::{automated, instance_name};
 
-/// Info item of an operation: the reason for the request.
+/// Operation info item: the reason for the request.
 pub(crate) const REASON_INFO: &str = "Reason";
-/// Separator between requested revision names.
+/// Separator between requested revision names in the info item.
 const NAME_SEPARATOR: &str = "\n";
 /// Requester of automated operations in the log.
 pub(crate) const AUTOMATED_REQUESTER: &str = SyncRequest::AUTOMATED_REQUESTER;
@@ -33,10 +33,10 @@ pub const REVISION_SEPARATOR: &str = ",";
 const STARTING_MESSAGE: &str = "about to begin";
 /// Precision of times in the status.
 const STATUS_TIME_PRECISION: Duration = Duration::from_secs(1);
-/// Default length of the history.
+/// Default number of entries in the history.
 const HISTORY_LIMIT_DEFAULT: i64 = 10;
 
-/// Reason why an operation cannot start as requested.
+/// Reason why an operation can't start as requested.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OperationRefusal {
     /// The request is empty.
@@ -47,7 +47,7 @@ pub enum OperationRefusal {
     Unsupported(&'static str),
     /// The number of revisions does not match the number of sources.
     #[error(
-        "the operation has {given} revisions for {sources} sources; give one for each source, in order: with \
+        "the operation has {given} revisions for {sources} sources; set one for each source, in order: with \
          `--revisions` and `--source-positions` of `tidegate app sync`, or in operation.sync.revisions"
     )]
     Revisions {
@@ -73,10 +73,10 @@ pub enum OperationRefusal {
         /// Target revision of the application.
         target: String,
     },
-    /// The history has no entry to roll back to.
+    /// The history doesn't contain the entry to roll back to.
     #[error("its history has no sync {0}; `tidegate app history` lists its syncs")]
     NoHistoryEntry(i64),
-    /// The history has no earlier entry to roll back to.
+    /// The history doesn't contain an earlier sync to roll back to.
     #[error("its history has no earlier sync to roll back to")]
     NoEarlierSync,
     /// The retry policy is invalid.
@@ -84,7 +84,7 @@ pub enum OperationRefusal {
     Retry(#[from] InvalidRetry),
 }
 
-/// Adds the reason to a request as an info item, as Argo CD's command line does with `--info`. An empty
+/// Adds a reason to a request as an info item, like the `--info` flag of Argo CD's command line. An empty
 /// reason is ignored.
 pub fn set_reason(operation: &mut OperationRequest, reason: &str) {
     let reason = normalize_reason(reason);
@@ -93,7 +93,8 @@ pub fn set_reason(operation: &mut OperationRequest, reason: &str) {
     }
 }
 
-/// Normalizes a reason in a received operation, as [`set_reason`] does: one line of bounded length.
+/// Normalizes the reason in an operation that another client wrote, as [`set_reason`] does: one line of
+/// bounded length.
 pub fn bound_reason(operation: &mut OperationRequest) {
     if let Some(reason) = operation.info_value(REASON_INFO).map(str::to_owned) {
         operation.info.retain(|info| info.name != REASON_INFO);
@@ -101,13 +102,13 @@ pub fn bound_reason(operation: &mut OperationRequest) {
     }
 }
 
-/// Returns the reason for a requested operation; empty if no reason was given.
+/// Returns the reason for an operation request, or an empty string if no reason was given.
 pub fn request_reason(operation: &OperationRequest) -> &str {
     let is_said = !operation.initiated_by.automated;
     operation.info_value(REASON_INFO).filter(|_| is_said).unwrap_or_default()
 }
 
-/// Returns the sources of an operation: its own sources, or otherwise the application's.
+/// Returns the sources of an operation: its own sources if it has any, otherwise the application's.
 pub fn operation_sources(
     application: &Application,
     operation: &OperationRequest,
@@ -117,13 +118,13 @@ pub fn operation_sources(
         return Err(OperationRefusal::Unsupported("a sync of local manifests (operation.sync.manifests)"));
     }
     let own = Sources::from_application(application);
-    // The request stores its sources without credentials, but the application's sources open the same
-    // repositories.
+    // The request stores its sources without credentials. The application's sources for the same repositories
+    // include them.
     let asked = Sources::from_fields(sync.source.as_ref(), &sync.sources);
     Ok(asked.filter(|asked| asked.without_credentials() != own.without_credentials()).unwrap_or(own))
 }
 
-/// Returns the revisions of an operation: the revisions that it names, or the target revisions of its
+/// Returns the revisions of an operation: those that it specifies, otherwise the target revisions of its
 /// sources.
 pub fn operation_revisions(
     operation: &OperationRequest,
@@ -133,13 +134,14 @@ pub fn operation_revisions(
     resolve_named_revisions(sources::revisions_of_fields(&sync.revision, &sync.revisions), of)
 }
 
-/// Returns the revisions to deploy if a request names revisions: one per source, or an empty list.
+/// Returns the revisions to deploy for the revisions that a request specifies: one per source, or an empty
+/// list if the request doesn't specify any.
 pub fn resolve_named_revisions(named: Vec<String>, of: &Sources) -> Result<Vec<String>, OperationRefusal> {
     let (given, sources) = (named.len(), of.as_slice().len());
     match given {
         0 => Ok(of.target_revisions()),
         _ if given == sources => {
-            // An empty name selects the source's target revision.
+            // An empty revision selects the source's target revision.
             let both = named.into_iter().zip(of.target_revisions());
             Ok(both.map(|(named, wanted)| if named.is_empty() { wanted } else { named }).collect())
         }
@@ -153,7 +155,7 @@ pub fn deployed_revisions(request: &SyncRequest) -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// Records the revisions of the application's operation, and the names by which they were requested.
+/// Records the resolved revisions of the application's operation, and the names by which they were requested.
 pub fn set_revisions(application: &mut Application, revisions: &[String]) {
     let Some(asked) = &application.operation else { return };
     let of = operation_sources(application, asked).unwrap_or_default();
@@ -168,17 +170,17 @@ pub fn set_revisions(application: &mut Application, revisions: &[String]) {
     }
 }
 
-/// Returns the requested revision names of an operation, in the order of its sources. Empty if the target
+/// Returns the revision names that were requested for an operation, in source order. Empty if the target
 /// revisions were requested.
 pub fn revision_names(operation: &OperationRequest) -> Vec<String> {
     let names = operation.info_value(REVISION_NAMES_INFO);
     names.map(|names| names.split(NAME_SEPARATOR).map(str::to_owned).collect()).unwrap_or_default()
 }
 
-/// Prefix that marks chart names, which take the place of the folder.
+/// Prefix of chart names in the log. A chart name is stored in place of the folder.
 pub(crate) const CHART_PREFIX: &str = "chart:";
 
-/// Returns the unique text that represents a source in the log.
+/// Returns the text that uniquely identifies a source in the log.
 pub(crate) fn source_text(source: &ApplicationSource) -> String {
     let url = without_credentials(&source.repo_url);
     if source.chart.is_empty() {
@@ -188,7 +190,7 @@ pub(crate) fn source_text(source: &ApplicationSource) -> String {
     }
 }
 
-/// Checks that a person may sync an application to the named revisions. With automated sync, only the target
+/// Checks that a user may sync an application to these revisions. With automated sync, only the target
 /// revisions are allowed.
 ///
 /// # Errors
@@ -202,7 +204,7 @@ pub fn check_named_revisions(
     const HEAD: &str = "HEAD";
     let Some(sync) = asked.sync.as_ref() else { return Ok(()) };
     if sync.source.is_none() && sync.sources.is_empty() {
-        // The request must assign revisions to sources unambiguously.
+        // It must be clear which revision belongs to which source.
         operation_revisions(asked, &Sources::from_application(application))?;
     }
     if sync.dry_run {
@@ -225,8 +227,8 @@ pub fn check_named_revisions(
     })
 }
 
-/// Returns the operation that rolls back to a sync in the history, or to the second-to-last sync. As in Argo
-/// CD, a rollback doesn't run hooks.
+/// Returns the operation that rolls back to a sync in the history, or to the second-to-last sync if no entry
+/// is specified. As in Argo CD, a rollback doesn't run hooks.
 pub fn rollback_operation(
     application: &Application,
     id: Option<i64>,
@@ -254,7 +256,7 @@ pub fn rollback_operation(
     Ok(OperationRequest { sync: Some(sync), ..OperationRequest::default() })
 }
 
-/// Returns the engine request for an operation at a destination.
+/// Returns the engine request that runs an operation at a destination.
 pub fn sync_request(
     application: &Application,
     operation: &OperationRequest,
@@ -292,7 +294,7 @@ pub fn comparison_request(
 ) -> SyncRequest {
     let policy = application.spec.sync_policy.as_ref();
     let mut flags = policy.map(|policy| policy.sync_options.clone()).unwrap_or_default();
-    // An object shared with another application is a warning in a comparison, but fails an operation.
+    // If another application shares an object, a comparison reports a warning, but an operation fails.
     flags.retain(|flag| flag != "FailOnSharedResource=true");
     let sync = SyncOperation { sync_options: flags, ..SyncOperation::default() };
     SyncRequest {
@@ -324,7 +326,7 @@ fn build_sync_options(application: &Application, sync: &SyncOperation) -> SyncOp
     }
 }
 
-/// Returns the sync options, including the manager named by the application's annotation.
+/// Returns the sync options, including the manager in the application's annotation.
 fn sync_flags(application: &Application, sync: &SyncOperation) -> Vec<String> {
     let named = application.metadata.annotations.get(annotations::MIGRATION_MANAGER);
     let named = named.filter(|name| !name.is_empty());
@@ -354,26 +356,26 @@ pub fn from_selector(selector: &ResourceSelector) -> OperationResource {
     }
 }
 
-/// Progress of an operation, as reported by the engine.
+/// Progress of an operation, as the engine reports it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineProgress {
-    /// Phase.
+    /// Current or final phase.
     pub phase: OperationPhase,
-    /// Message.
+    /// Human-readable progress or result.
     pub message: String,
     /// Start time.
     pub started_at: Timestamp,
-    /// End time.
+    /// End time, or `None` while the operation is running.
     pub finished_at: Option<Timestamp>,
-    /// Number of retries.
+    /// Number of retries so far.
     pub retry_count: u32,
     /// Results for the operation's resources so far.
     pub resources: Vec<ResourceResult>,
 }
 
 impl EngineProgress {
-    /// Creates the progress of an operation that was terminated before it started. `by` is the requester and
-    /// the reason, from [`Requester::to_text`].
+    /// Creates the progress of an operation that was terminated before it started. `by` contains the
+    /// requester and the reason, from [`Requester::to_text`].
     pub fn terminated(by: &str, now: Timestamp) -> Self {
         let Requester { name: by, reason } = Requester::parse(by);
         let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
@@ -399,8 +401,8 @@ impl EngineProgress {
     }
 }
 
-/// Returns true if the status describes the progress of the current operation, which it does once the
-/// operation has started. The resource contains the operation's ID earlier.
+/// Returns true if the current operation has started, so that the status describes its progress. The resource
+/// contains the operation's ID even before that.
 pub fn has_started(application: &Application) -> bool {
     let state = application.status.operation_state.as_ref();
     let asked = application.operation.as_ref().and_then(engine_id);
@@ -410,15 +412,15 @@ pub fn has_started(application: &Application) -> bool {
     }
 }
 
-/// Records that the current operation is about to start. From then on, the status no longer describes an
-/// earlier operation or a finished wait.
+/// Records that the current operation is about to start. After that, the status no longer describes an
+/// earlier operation or a wait that has ended.
 pub fn set_starting(application: &mut Application, now: Timestamp) {
     if !describes_current_operation(application) {
         set_waiting(application, STARTING_MESSAGE.to_owned(), now);
     }
 }
 
-/// Records that the running operation is terminating. It keeps this phase until it ends.
+/// Records that the running operation is terminating. The operation stays in this phase until it ends.
 pub fn set_terminating(application: &mut Application) {
     let asked = application.operation.as_ref().and_then(engine_id);
     let state = application.status.operation_state.as_mut();
@@ -428,14 +430,14 @@ pub fn set_terminating(application: &mut Application) {
     }
 }
 
-/// Returns true if the status describes the current operation and the operation isn't waiting, or if there is
-/// no operation.
+/// Returns true if there is no current operation, or if the status describes the current operation and it
+/// isn't waiting.
 pub fn describes_current_operation(application: &Application) -> bool {
     let Some(asked) = &application.operation else { return true };
     let last = application.status.operation_state.as_ref().filter(|last| last.finished_at.is_none());
     match last {
         Some(last) if is_same_request(&last.operation, asked) => last.message == STARTING_MESSAGE,
-        // The status describes an operation's progress once the operation has started.
+        // The status describes an operation's progress only after the operation has started.
         Some(last) => engine_id(asked).is_some() && engine_id(&last.operation) == engine_id(asked),
         None => false,
     }
@@ -451,8 +453,9 @@ pub fn set_waiting(application: &mut Application, message: String, now: Timestam
     apply_progress(application, EngineProgress::waiting(message, started_at));
 }
 
-/// Applies the progress of the current operation to the status. A finished operation is removed, and added to
-/// the history if it deployed the whole application. Its successor then takes its place.
+/// Updates the status with the progress of the current operation. A finished operation is removed, and is
+/// added to the history if it deployed the whole application. Its successor, if any, becomes the current
+/// operation.
 pub fn apply_progress(application: &mut Application, progress: EngineProgress) {
     let Some(mut operation) = application.operation.clone() else { return };
     let next = match progress.finished_at {
@@ -464,7 +467,7 @@ pub fn apply_progress(application: &mut Application, progress: EngineProgress) {
     let last = application.status.operation_state.as_ref();
     previous_operation::store_previous(&mut operation, last, automated(application).is_some());
     let policy = application.spec.sync_policy.as_ref();
-    // An outdated report must not make a terminating operation running again.
+    // An outdated report must not change a terminating operation back to running.
     let is_ending = last.is_some_and(|last| {
         last.phase == OperationPhase::Terminating
             && last.finished_at.is_none()
@@ -495,8 +498,8 @@ pub fn apply_progress(application: &mut Application, progress: EngineProgress) {
     };
     application.status.operation_state = Some(state);
     let Some(finished_at) = progress.finished_at else { return };
-    // Times have a precision of one second, so a comparison in the same second as this end must not count as
-    // a later comparison.
+    // Times have a precision of one second. A comparison in the same second as the end of the operation must
+    // not count as a later comparison.
     if let Some(compared) = &mut application.status.reconciled_at {
         *compared = compared.timestamp().min(finished_at - STATUS_TIME_PRECISION).into();
     }

@@ -1,4 +1,5 @@
-//! Information that a new operation would overwrite, because the status only has room for one operation.
+//! Information that would be lost when a new operation starts, because the status has room for only one
+//! operation.
 
 use std::borrow::Cow;
 
@@ -9,16 +10,16 @@ use crate::controller_info::{AFTER_INFO, ATTEMPT_INFO, deletion_cascade, engine_
 use crate::sources::{is_commit, revisions_of_fields};
 
 /// Returns true if an operation doesn't show whether its revision was synced, because it doesn't write
-/// anything or a person selected some of its resources. Self-heal isn't included, because it is part of what
-/// was synced.
+/// anything or because a user selected some of its resources. Self-heal operations don't count, because their
+/// resources are part of a complete sync.
 pub(crate) fn is_not_deployment(operation: &OperationRequest) -> bool {
     let by_person = !operation.initiated_by.automated;
     let is_part = |one: &SyncOperation| by_person && !one.resources.is_empty();
     operation.sync.as_ref().is_some_and(|sync| sync.dry_run || is_part(sync))
 }
 
-/// Returns true if an operation isn't an attempt to sync the application: it isn't a deployment, or it ended
-/// before it had a commit.
+/// Returns true if an operation isn't an attempt to sync the application: either it isn't a deployment, or it
+/// ended before its commit was known.
 fn is_not_attempt(operation: &OperationRequest) -> bool {
     let has_commit = |one: &SyncOperation| {
         revisions_of_fields(&one.revision, &one.revisions).iter().any(|revision| is_commit(revision))
@@ -34,7 +35,7 @@ fn is_not_attempt(operation: &OperationRequest) -> bool {
 pub(crate) fn last_attempt(last: &OperationState) -> Option<Cow<'_, OperationState>> {
     match is_not_attempt(&last.operation) {
         true => serde_json::from_str(last.operation.info_value(ATTEMPT_INFO)?).ok().map(Cow::Owned),
-        // Borrows the operation, because it may name thousands of objects.
+        // Borrows the operation, because it may contain thousands of objects.
         false => Some(Cow::Borrowed(last)),
     }
 }
@@ -45,8 +46,8 @@ pub(crate) fn newest_logged_operation(last: &OperationState) -> Option<Operation
     engine_id(&last.operation).or_else(before)
 }
 
-/// Stores information in an operation that the status loses when the operation replaces `last`. Earlier
-/// attempts only matter for automated sync.
+/// Stores information about `last` in a new operation before the new operation replaces `last` in the status.
+/// Earlier attempts matter only for automated sync.
 pub(crate) fn store_previous(
     operation: &mut OperationRequest,
     last: Option<&OperationState>,
@@ -83,7 +84,7 @@ fn remove_previous(operation: &mut OperationRequest) {
     operation.info.retain(|info| ![ATTEMPT_INFO, AFTER_INFO].contains(&info.name.as_str()));
 }
 
-/// Returns true if two operations are the same request, ignoring the information added by `store_previous`.
+/// Returns true if two operations are the same request, ignoring the information that `store_previous` adds.
 pub fn is_same_request(one: &OperationRequest, other: &OperationRequest) -> bool {
     let bare = |operation: &OperationRequest| {
         let mut bare = operation.clone();

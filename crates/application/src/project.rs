@@ -1,4 +1,4 @@
-//! Project permissions, as in Argo CD, for applications and for each written object.
+//! Project permissions, as in Argo CD: for each application, and for each object that is written.
 //!
 //! Invalid patterns and unsupported rules never permit anything.
 
@@ -12,12 +12,12 @@ use crate::repository_name::{AddressTooLong, RepositoryName, matches_server};
 pub const DEFAULT_PROJECT: &str = "default";
 /// Pattern that matches anything.
 const ANY_PATTERN: &str = "*";
-/// Problem of a list in which all entries begin with a `!`.
-const NOTHING_PERMITTED: &str = "only negated entries (!) are";
-/// Solution to that problem.
+/// Problem with a list in which all entries start with `!`.
+const NOTHING_PERMITTED: &str = "are negated (!)";
+/// Fix for that problem.
 const ADD_PERMITTING_ENTRY: &str = "add an entry without !, such as *";
 
-/// Reason why something is not permitted.
+/// Reason why a project doesn't permit something.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PermissionError {
     /// The project uses an unsupported rule.
@@ -26,28 +26,29 @@ pub enum PermissionError {
          the applications to another project"
     )]
     UnsupportedRule {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// The field.
+        /// Name of the unsupported field.
         field: &'static str,
     },
-    /// A rule is invalid.
+    /// A rule contains an invalid pattern.
     #[error("project '{project}': {field}: {source}; its applications are not synced until this is fixed")]
     InvalidRule {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// List that contains the rule.
+        /// Name of the list that contains the rule.
         field: &'static str,
-        /// Error of the rule.
+        /// Problem with the pattern.
         source: InvalidGlob,
     },
-    /// The namespace of the application is not permitted.
+    /// The project can't be used from the application's namespace.
     #[error(
         "application in namespace {namespace} is not permitted to use project '{project}': none of its \
-         sourceNamespaces matches; add the namespace to the AppProject, or create the AppProject if there is none"
+         sourceNamespaces matches; add the namespace to the AppProject, or create the AppProject if it does \
+         not exist"
     )]
     Namespace {
-        /// The project.
+        /// Name of the project.
         project: String,
         /// Namespace of the application.
         namespace: String,
@@ -55,9 +56,9 @@ pub enum PermissionError {
     /// The repository is not permitted.
     #[error("application repo {repository} is not permitted in project '{project}': {rule}")]
     Repository {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// The repository.
+        /// URL of the repository.
         repository: String,
         /// Rule that denies the repository.
         rule: String,
@@ -67,41 +68,41 @@ pub enum PermissionError {
         "application destination server '{server}' and namespace '{namespace}' do not match any of the allowed destinations in project '{project}': {rule}"
     )]
     Destination {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// The cluster.
+        /// URL of the cluster.
         server: String,
-        /// The namespace.
+        /// Destination namespace.
         namespace: String,
         /// Rule that denies the destination.
         rule: String,
     },
-    /// The kind of object is not permitted.
+    /// The object's kind is not permitted.
     #[error("resource {group}:{kind} is not permitted in project {project}: {rule}")]
     Kind {
-        /// The project.
+        /// Name of the project.
         project: String,
         /// API group.
         group: String,
-        /// Kind.
+        /// Kind of the object.
         kind: String,
         /// Rule that denies the kind.
         rule: String,
     },
-    /// The namespace of the object is not permitted.
+    /// The object's namespace is not permitted.
     #[error("namespace {namespace} is not permitted in project '{project}': {rule}")]
     ObjectNamespace {
-        /// The project.
+        /// Name of the project.
         project: String,
-        /// The namespace.
+        /// Namespace of the object.
         namespace: String,
         /// Rule that denies the namespace.
         rule: String,
     },
 }
 
-/// Returns the project `default` for installations that don't declare it. As in Argo CD, it permits
-/// everything, but only to applications in the projects' namespace.
+/// Returns the `default` project, for installations that don't declare it. As in Argo CD, it permits
+/// everything, but only for applications in the namespace of the projects.
 pub fn permissive_project() -> AppProject {
     let any = || ANY_PATTERN.to_owned();
     AppProject {
@@ -149,16 +150,16 @@ pub fn check_operation(
     }
 }
 
-/// Checks that a project permits a repository. Also applies to repositories that manifests refer to in
-/// addition to their source.
+/// Checks that a project permits a repository. This includes repositories that manifests use in addition to
+/// their source.
 pub fn check_repository(project: &AppProject, repository: &str) -> Result<(), PermissionError> {
     let rules = ProjectRules { name: &project.metadata.name, spec: &project.spec };
     rules.check_supported()?;
     rules.check_repository(repository)
 }
 
-/// Checks that a project lets an operation write or delete an object. If it isn't known whether the kind is
-/// namespaced, both cases must be permitted.
+/// Checks that a project lets an operation write or delete an object. If the scope of the kind is unknown,
+/// the object must be permitted both as a namespaced and as a cluster-scoped object.
 pub fn check_object(
     project: &AppProject,
     target: &DeployTarget,
@@ -189,7 +190,7 @@ pub fn check_object(
     Ok(())
 }
 
-/// Rules of a single project. Each check returns the reason for a denial.
+/// Rules of a single project. Each check returns an error with the reason if something is denied.
 struct ProjectRules<'p> {
     name: &'p str,
     spec: &'p AppProjectSpec,
@@ -205,7 +206,7 @@ impl ProjectRules<'_> {
         move |source| PermissionError::InvalidRule { project: project.clone(), field, source }
     }
 
-    /// Rejects rules that Tidegate doesn't enforce, because they would be violated silently.
+    /// Rejects projects with rules that Tidegate doesn't enforce, because violations would go unnoticed.
     fn check_supported(&self) -> Result<(), PermissionError> {
         match self.spec.source_integrity {
             Some(_) => Err(PermissionError::UnsupportedRule {
@@ -252,7 +253,7 @@ impl ProjectRules<'_> {
     }
 
     /// Denying entries take precedence over permitting entries. An entry with a `!` in any field never
-    /// permits anything: it denies what follows the `!`. A namespace with a `!` is denied on the clusters
+    /// permits anything: it denies whatever follows the `!`. A namespace with a `!` is denied on the clusters
     /// that match the entry's server or name. If the entry has neither, the namespace is denied on all
     /// clusters.
     fn check_target(
@@ -274,20 +275,21 @@ impl ProjectRules<'_> {
         let of_name =
             |pattern: &str| is_match(pattern, &target.name).map(|is_it| is_it && is_named).map_err(&wrong);
         let of_namespace = |pattern: &str| is_match(pattern, namespace).map_err(&wrong);
-        // As in Argo CD, a cluster declared for the project counts as one of the project's destinations.
+        // As in Argo CD, a cluster that is declared for the project counts as one of the project's
+        // destinations.
         let mut is_permitted = !target.project.is_empty() && target.project == self.name;
         for entry in &self.spec.destinations {
             let denied_server = denied_pattern(&entry.server);
             let denied_name = denied_pattern(&entry.name);
             let denied_namespace = denied_pattern(&entry.namespace);
-            // All three patterns are evaluated, so that an invalid pattern in any of them is detected.
+            // All three patterns are evaluated, so that an invalid pattern in any of them is reported.
             let is_server = of_server(denied_server.unwrap_or(&entry.server))?;
             let is_name = of_name(denied_name.unwrap_or(&entry.name))?;
             let is_namespace = of_namespace(denied_namespace.unwrap_or(&entry.namespace))?;
             // A cluster without a name might be the denied cluster. Argo CD denies it too.
             let is_cluster_denied =
                 (denied_server.is_some() && is_server) || (denied_name.is_some() && (is_name || !is_named));
-            // A server or name with a `!` matches all clusters that it doesn't deny.
+            // A server or name with a `!` matches all clusters except those that it denies.
             let is_everywhere = denied_server.is_some()
                 || denied_name.is_some()
                 || (entry.server.is_empty() && entry.name.is_empty());
@@ -302,7 +304,7 @@ impl ProjectRules<'_> {
             }
         }
         Ok((!is_permitted).then(|| match self.has_only_denying_destinations() {
-            true => format!("{NOTHING_PERMITTED} in its {field}; {ADD_PERMITTING_ENTRY}"),
+            true => format!("all entries of its {field} {NOTHING_PERMITTED}; {ADD_PERMITTING_ENTRY}"),
             false => format!("none of its {field} matches"),
         }))
     }
@@ -327,10 +329,10 @@ impl ProjectRules<'_> {
         let (white, black) = ("clusterResourceWhitelist", "clusterResourceBlacklist");
         let name = &object.name;
         if has(black, &self.spec.cluster_resource_blacklist)? {
-            return Ok(Some(format!("its {black} contains {name}")));
+            return Ok(Some(format!("an entry of its {black} matches {name}")));
         }
         let is_permitted = has(white, &self.spec.cluster_resource_whitelist)?;
-        Ok((!is_permitted).then(|| format!("its {white} does not contain {name}")))
+        Ok((!is_permitted).then(|| format!("no entry of its {white} matches {name}")))
     }
 
     fn check_namespaced_kind(&self, object: &ObjectKey) -> Result<Option<String>, PermissionError> {
@@ -347,13 +349,13 @@ impl ProjectRules<'_> {
         };
         let (white, black) = ("namespaceResourceWhitelist", "namespaceResourceBlacklist");
         if has(black, &self.spec.namespace_resource_blacklist)? {
-            return Ok(Some(format!("its {black} contains it")));
+            return Ok(Some(format!("its {black} contains the kind")));
         }
         let is_permitted = match &self.spec.namespace_resource_whitelist {
             None => true,
             Some(list) => has(white, list)?,
         };
-        Ok((!is_permitted).then(|| format!("its {white} does not contain it")))
+        Ok((!is_permitted).then(|| format!("its {white} does not contain the kind")))
     }
 }
 
@@ -362,7 +364,7 @@ pub(crate) fn is_match(pattern: &str, text: &str) -> Result<bool, InvalidGlob> {
     Ok(pattern == ANY_PATTERN || Glob::parse(pattern)?.matches(text))
 }
 
-/// Returns the pattern after the `!` of a denying entry.
+/// Returns the pattern after the `!` of a denying entry, or `None` for other entries.
 fn denied_pattern(pattern: &str) -> Option<&str> {
     pattern.strip_prefix('!')
 }
@@ -372,7 +374,7 @@ fn is_denying_entry(entry: &ProjectDestination) -> bool {
     [&entry.server, &entry.name, &entry.namespace].into_iter().any(|field| denied_pattern(field).is_some())
 }
 
-/// Returns warnings about project rules that don't permit anything because all of their entries deny.
+/// Returns warnings about lists in a project that don't permit anything because all their entries deny.
 pub fn only_denying_warnings(project: &AppProject) -> Vec<String> {
     let (name, spec) = (&project.metadata.name, &project.spec);
     let repositories = &spec.source_repos;
@@ -381,7 +383,7 @@ pub fn only_denying_warnings(project: &AppProject) -> Vec<String> {
     let destinations = ProjectRules { name, spec }.has_only_denying_destinations();
     let warning = |field: &str| {
         format!(
-            "project '{name}' permits nothing: {NOTHING_PERMITTED} in its {field}; {ADD_PERMITTING_ENTRY}"
+            "project '{name}' permits nothing: all entries of its {field} {NOTHING_PERMITTED}; {ADD_PERMITTING_ENTRY}"
         )
     };
     let both = [(repositories, "sourceRepos"), (destinations, "destinations")];

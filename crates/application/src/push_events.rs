@@ -7,20 +7,20 @@ use tidegate_model::argo::ApplicationSource;
 use crate::repository_name::repository_location;
 use crate::webhook_events::RepositoryChange;
 
-/// Annotation with the folders and files that affect an application's manifests.
+/// Annotation that lists the folders and files that affect an application's manifests.
 pub const PATHS_ANNOTATION: &str = "argocd.argoproj.io/manifest-generate-paths";
 
 /// Content of a webhook event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WebhookChanges {
-    /// Pushes.
+    /// Pushes in the event.
     pub pushes: Vec<PushEvent>,
-    /// Changes other than pushes, or changes for other consumers.
+    /// Changes other than pushes, for ApplicationSets.
     pub changes: Vec<RepositoryChange>,
 }
 
 impl WebhookChanges {
-    /// Returns true if the event has no content.
+    /// Returns true if the event contains neither pushes nor changes.
     pub fn is_empty(&self) -> bool {
         self.pushes.is_empty() && self.changes.is_empty()
     }
@@ -33,12 +33,12 @@ pub struct PushEvent {
     ref_name: Option<String>,
     /// True if the pushed branch may be the branch that `HEAD` points to.
     can_be_default_branch: bool,
-    /// Changed files. Empty if the list isn't complete.
+    /// Changed files. Empty if the list is incomplete.
     files: Vec<String>,
 }
 
 impl PushEvent {
-    /// Creates a push to the repository at these addresses. The branch is unknown.
+    /// Creates a push to the repository at these addresses, with an unknown branch.
     pub fn new<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Self {
         let places = addresses.into_iter().map(repository_location).collect();
         Self { repository_locations: places, can_be_default_branch: true, ..Self::default() }
@@ -55,18 +55,19 @@ impl PushEvent {
         Self { files, ..self }
     }
 
-    /// Returns the changed files. Empty if the list isn't complete.
+    /// Returns the changed files. Empty if the list is incomplete.
     pub fn files(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(String::as_str)
     }
 
-    /// Returns true if the push is to a source's repository, regardless of how its address is spelled.
+    /// Returns true if the push was made to the source's repository, regardless of the spelling of its
+    /// address.
     pub fn is_to(&self, source: &ApplicationSource) -> bool {
         source.chart.is_empty() && self.repository_locations.contains(&repository_location(&source.repo_url))
     }
 
-    /// Returns true if the push may change the commit that a revision refers to. `allows` tests a version
-    /// against a constraint.
+    /// Returns true if the push may change the commit that a revision refers to. `allows` checks whether a
+    /// version satisfies a constraint.
     pub fn can_move(&self, revision: &str, allows: impl Fn(&str, &str) -> bool) -> bool {
         match (short_ref_name(revision), &self.ref_name) {
             ("" | "HEAD", _) => self.can_be_default_branch,

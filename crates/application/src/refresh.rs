@@ -1,4 +1,4 @@
-//! Determines when a comparison of an application is due.
+//! Determines when an application must be compared.
 
 use std::time::Duration;
 
@@ -7,29 +7,29 @@ use tidegate_model::argo::{Application, ComparedTo};
 
 use crate::credentials::source_without_credentials;
 
-/// Annotation that requests a comparison: `normal`, or `hard` to ignore cached manifests.
+/// Annotation that requests a comparison: `normal`, or `hard` to bypass cached manifests.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/refresh";
 /// Annotation that excludes an application from reconciliation.
 pub const SKIP_RECONCILE_ANNOTATION: &str = "argocd.argoproj.io/skip-reconcile";
 
-/// Level of a comparison, lowest first.
+/// Level of a comparison, from lowest to highest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RefreshLevel {
-    /// At the last compared revision, because only the cluster has changed.
+    /// Uses the last compared revision, because only the cluster has changed.
     Recent,
-    /// At the revision from the last read of the repository.
+    /// Uses the revision from the last time the repository was read.
     Latest,
-    /// At the current revision of the repository.
+    /// Uses the current revision in the repository.
     Forced,
-    /// Like [`RefreshLevel::Forced`], but without using any caches.
+    /// Like [`RefreshLevel::Forced`], but without any caches.
     Hard,
 }
 
-/// Label of an application that Tidegate manages alongside Argo CD. The skip annotation then applies only to
-/// Argo CD.
+/// Label for an application that Tidegate manages alongside Argo CD. With this label, the skip annotation
+/// applies only to Argo CD.
 pub const MANAGED_LABEL: &str = "tidegate.dev/managed";
 
-/// Returns true if an application is excluded, because its annotation is true and it doesn't have the label.
+/// Returns true if an application must be skipped: its skip annotation is true and it doesn't have the label.
 pub fn is_skipped(application: &Application) -> bool {
     if application.metadata.labels.get(MANAGED_LABEL).is_some_and(|managed| managed == "true") {
         return false;
@@ -38,21 +38,23 @@ pub fn is_skipped(application: &Application) -> bool {
     ["1", "t", "T", "true", "TRUE", "True"].contains(&value)
 }
 
-/// Returns the reason why an excluded application isn't processed; `None` for other applications.
+/// Returns the reason why an application is skipped, or `None` if it isn't.
 pub fn skip_reason(application: &Application) -> Option<String> {
     let name = &application.metadata.name;
     let says = || format!("is skipped because of its annotation {SKIP_RECONCILE_ANNOTATION}");
     is_skipped(application).then(|| match application.is_deleting() {
         true => format!(
-            "application {name} must be deleted, but {}; remove the annotation or set it to \"false\": if the \
-             file of the application is gone, restore it without the annotation, and remove it again",
+            "application {name} is being deleted, but {}; remove the annotation or set it to \"false\": if \
+             the file of the application no longer exists, restore it without the annotation, and delete it \
+             again",
             says()
         ),
         false => format!("application {name} {}; remove the annotation or set it to \"false\"", says()),
     })
 }
 
-/// Returns the inputs for comparing the current application, without credentials.
+/// Returns the sources and the destination that a comparison of the current application uses, without
+/// credentials.
 pub fn compared_to(application: &Application) -> ComparedTo {
     let spec = &application.spec;
     ComparedTo {
@@ -64,20 +66,21 @@ pub fn compared_to(application: &Application) -> ComparedTo {
     }
 }
 
-/// Removes the refresh annotation if it still has the value from when the comparison started. A later or
-/// changed annotation stays for the next comparison, because it can refer to a newer state.
+/// Removes the refresh annotation if it still has the value that it had when the comparison started. An
+/// annotation that was added or changed since then remains for the next comparison, because it may refer to a
+/// newer state.
 pub fn complete_refresh(application: &mut Application, began_with: Option<&str>) {
     if application.annotation(REFRESH_ANNOTATION) == began_with {
         application.metadata.annotations.remove(REFRESH_ANNOTATION);
     }
 }
 
-/// Returns the level of the comparison that is due, by Argo CD's rules in their order. `asked` is the level
-/// requested in the meantime. A comparison is outdated after `every`; zero means never.
+/// Returns the level of the comparison that is due, according to Argo CD's rules in their order. `asked` is
+/// the level that was requested in the meantime. A comparison is outdated after `every`. Zero means never.
 ///
-/// [`comparison::apply_comparison`](crate::comparison::apply_comparison) and [`complete_refresh`] resolve
-/// every reason listed here. After them, a comparison isn't due until the Application changes, a request
-/// arrives or `every` has passed.
+/// [`comparison::apply_comparison`](crate::comparison::apply_comparison) and [`complete_refresh`] clear every
+/// reason that this function checks. After them, no comparison is due until the Application changes, a
+/// request arrives or `every` has passed.
 pub fn due_refresh(
     application: &Application,
     asked: Option<RefreshLevel>,
@@ -98,8 +101,8 @@ pub fn due_refresh(
         return Some(asked.map_or(RefreshLevel::Forced, |asked| asked.max(RefreshLevel::Forced)));
     }
     let is_old = status.reconciled_at.is_none_or(|at| !every.is_zero() && at.timestamp() + every <= now);
-    // A comparison records all of these inputs; otherwise it would immediately trigger the next comparison. A
-    // difference that only a sync can resolve isn't a reason to compare.
+    // A comparison records all of these inputs. Otherwise, it would immediately trigger the next one. A
+    // difference that only a sync can resolve isn't a reason to compare again.
     let is_about_other = before != Some(&current);
     if is_old || is_about_other {
         return Some(asked.map_or(RefreshLevel::Latest, |asked| asked.max(RefreshLevel::Latest)));
@@ -107,8 +110,8 @@ pub fn due_refresh(
     asked
 }
 
-/// Returns the time at which the last comparison becomes outdated. Returns `None` if it is already outdated.
-/// In that case, a comparison is running, or its obstacle determines the next time.
+/// Returns the time at which the last comparison becomes outdated, or `None` if it is already outdated. In
+/// that case, a comparison is either running or blocked, and whatever blocks it determines the next attempt.
 pub fn due_at(application: &Application, now: Timestamp, every: Duration) -> Option<Timestamp> {
     const MARGIN: Duration = Duration::from_secs(1);
     let compared = application.status.reconciled_at?.timestamp();

@@ -1,5 +1,5 @@
-//! Canonical repository names for project rules: a repository has a single name, regardless of how its
-//! address is spelled.
+//! Canonical repository names for project rules: a repository has one name, regardless of the spelling of its
+//! address.
 
 use core::net::Ipv6Addr;
 use std::fmt;
@@ -8,29 +8,29 @@ use tidegate_model::{
     Authority, Glob, Host, InvalidGlob, canonical_server, default_port, parse_port, percent_decode,
 };
 
-/// Maximum length of an address.
+/// Maximum length of an address in bytes.
 const LENGTH_MAX: usize = 4096;
-/// Problem of a pattern that can't match any address, because hosts are ASCII.
+/// Problem with a pattern that can't match any address, because hosts are ASCII.
 const NOT_ASCII: &str = "its host has non-ASCII characters; use the form that starts with xn--";
 
-/// Address that exceeds the maximum length.
+/// Error returned when an address exceeds the maximum length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressTooLong;
 
 impl fmt::Display for AddressTooLong {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "its address has more than {LENGTH_MAX} bytes")
+        write!(f, "the address of the repository has more than {LENGTH_MAX} bytes")
     }
 }
 
-/// Name of a repository: all texts that are compared with patterns.
+/// Name of a repository: all strings to compare with patterns.
 pub struct RepositoryName {
     permitted: Vec<String>,
     denied: Vec<String>,
 }
 
 impl RepositoryName {
-    /// Returns the name of an address.
+    /// Returns the repository name for an address.
     pub fn from_address(address: &str) -> Result<Self, AddressTooLong> {
         if address.len() > LENGTH_MAX {
             return Err(AddressTooLong);
@@ -40,8 +40,8 @@ impl RepositoryName {
         Ok(Self { permitted: parsed.names(), denied: parsed.denied_names().into_iter().map(lower).collect() })
     }
 
-    /// Returns true if a pattern matches the name. `*` alone matches everything; otherwise `*` doesn't match
-    /// slashes, but `**` does.
+    /// Returns true if a pattern matches the name. A lone `*` matches everything. Otherwise, `*` doesn't
+    /// match slashes, but `**` does.
     pub fn is_permitted(&self, pattern: &str) -> Result<bool, InvalidGlob> {
         if pattern == "*" {
             return Ok(true);
@@ -52,7 +52,7 @@ impl RepositoryName {
     }
 
     /// Returns true if a denying pattern matches the name. Ignores case, because some servers do, and ignores
-    /// the user, because it doesn't change the repository.
+    /// the user, because it doesn't affect which repository is meant.
     pub fn is_denied(&self, pattern: &str) -> Result<bool, InvalidGlob> {
         let parsed = ParsedAddress::parse_pattern(pattern, TextKind::Pattern)?;
         let mut patterns = vec![parsed.canonical_name(), parsed.denied_name()];
@@ -72,7 +72,7 @@ fn any_matches(patterns: &[String], names: &[String]) -> Result<bool, InvalidGlo
     Ok(false)
 }
 
-/// Parses the text as the address of an OCI registry, which charts may name without a scheme.
+/// Parses the text as the address of an OCI registry. The addresses of charts may omit the scheme.
 fn parse_registry(text: &str, meaning: TextKind) -> Result<Option<ParsedAddress>, InvalidGlob> {
     let text = text.trim();
     let is_folder = text.starts_with(['/', '.', '*', '{']);
@@ -87,23 +87,23 @@ fn is_scp_address(address: &str) -> bool {
     address.split_once(':').is_some_and(|(host, _)| host.contains('@') && !host.contains('/'))
 }
 
-/// Kind of text that is parsed.
+/// Kind of text to parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TextKind {
     /// Address in an Application.
     Address,
-    /// Pattern in a project, possibly with wildcards.
+    /// Pattern in a project, which may contain wildcards.
     Pattern,
 }
 
-/// Address split into parts, each in canonical form.
+/// Address split into its parts, each in canonical form.
 enum ParsedAddress {
-    /// Local folder, or a text without a scheme.
+    /// Local folder, or text without a scheme.
     Plain(String),
     /// Repository on a server.
     Server {
         scheme: String,
-        /// User, which is kept only for SSH. Empty if the address doesn't contain one.
+        /// User. Kept only for SSH, and empty if the address doesn't contain one.
         user: String,
         host: String,
         /// Port. Empty for the default port.
@@ -123,7 +123,7 @@ impl ParsedAddress {
         }
     }
 
-    /// Splits off the authority before decoding, so that `%2f` in it doesn't end it.
+    /// Splits off the authority before decoding, so that an encoded slash (`%2f`) doesn't end it.
     fn parse(address: &str, meaning: TextKind) -> Self {
         let address = address.trim();
         let (scheme, rest) = match address.split_once("://") {
@@ -152,15 +152,15 @@ impl ParsedAddress {
             return Self::Plain(path);
         }
         let parts = Authority::split(authority);
-        // Keeps the user name, but not the password.
+        // Keeps the user name but drops the password.
         let user = parts.user.map_or("", |user| user.split_once(':').map_or(user, |(user, _)| user));
         let port = parts.port.map_or_else(String::new, |port| canonical_port(port, &scheme));
         let user = if scheme == "ssh" { user.to_lowercase() } else { String::new() };
         Self::Server { host: canonical_host(parts.host, meaning), scheme, user, port, path }
     }
 
-    /// Returns `https://host/path` without the default port. Returns `user@host/path` for SSH, and the path
-    /// for a folder.
+    /// Returns the canonical name: `https://host/path` without the default port, `user@host/path` for SSH, or
+    /// the path for a folder.
     fn canonical_name(&self) -> String {
         match self {
             Self::Server { scheme, user, host, port, path } if scheme == "ssh" => {
@@ -171,7 +171,7 @@ impl ParsedAddress {
         }
     }
 
-    /// Returns the name without the user, but with the SSH scheme.
+    /// Returns the canonical name without the user. For SSH, the name includes the scheme.
     fn denied_name(&self) -> String {
         match self {
             Self::Plain(path) => path.clone(),
@@ -181,8 +181,8 @@ impl ParsedAddress {
         }
     }
 
-    /// Returns the name. Also includes the name with an explicit default port, for patterns with ports, and
-    /// without a registry's scheme.
+    /// Returns all names of the repository: the canonical name, the name with an explicit default port (for
+    /// patterns with ports), and the name without a registry's scheme.
     fn names(&self) -> Vec<String> {
         match self {
             Self::Plain(path) => {
@@ -227,8 +227,8 @@ fn separator_of(part: &str, separator: &'static str) -> &'static str {
     if part.is_empty() { "" } else { separator }
 }
 
-/// Returns the canonical form of a host. In a pattern, an IPv6 address's brackets are escaped, and wildcards
-/// are kept.
+/// Returns the canonical form of a host. In a pattern, wildcards are kept, and the brackets of an IPv6
+/// address are escaped.
 fn canonical_host(text: &str, meaning: TextKind) -> String {
     let host = Host::parse(text);
     match meaning {
@@ -240,12 +240,12 @@ fn canonical_host(text: &str, meaning: TextKind) -> String {
     }
 }
 
-/// Returns the canonical form of a port; empty for the default port.
+/// Returns the canonical form of a port. Empty for the default port.
 fn canonical_port(text: &str, scheme: &str) -> String {
     match parse_port(text) {
         port if port.is_some() && port == default_port(scheme) => String::new(),
         Some(port) => port.to_string(),
-        // The port is a pattern, or invalid.
+        // The port is a pattern or is invalid.
         None => {
             let digits = text.trim_start_matches('0');
             if digits.starts_with(|c: char| c.is_ascii_digit()) { digits.to_owned() } else { text.to_owned() }
@@ -269,7 +269,7 @@ pub(crate) fn matches_server(pattern: &str, servers: &[&str]) -> Result<bool, In
     }))
 }
 
-/// Escapes the brackets of an IPv6 address.
+/// Escapes the brackets around an IPv6 address.
 fn escape_brackets(pattern: &str) -> String {
     let parts = pattern.split_once("://[").and_then(|(scheme, rest)| {
         let (host, after) = rest.split_once(']')?;
@@ -281,7 +281,7 @@ fn escape_brackets(pattern: &str) -> String {
     }
 }
 
-/// Returns a server with its default port added if it doesn't have a port.
+/// Returns the server with its default port, or `None` if the server already has a port.
 fn with_default_port(server: &str) -> Option<String> {
     let (scheme, rest) = server.split_once("://")?;
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
@@ -289,8 +289,8 @@ fn with_default_port(server: &str) -> Option<String> {
     Some(format!("{scheme}://{authority}:{port}{path}"))
 }
 
-/// Returns the location of a repository, regardless of the protocol: host and path in lower case. For an
-/// address without a server, returns its name.
+/// Returns the location of a repository, regardless of the protocol: host and path in lower case. An address
+/// without a server is returned as its name.
 pub(crate) fn repository_location(address: &str) -> String {
     match ParsedAddress::parse(address, TextKind::Address) {
         ParsedAddress::Server { scheme, host, path, .. }

@@ -1,7 +1,7 @@
-//! Operations of progressive syncs: how they are requested and started, and their results.
+//! Operations of progressive syncs: requests, starts and results.
 //!
-//! An operation gets its ID and fixed revisions before the application receives it. It starts only once under
-//! that ID, and waits while the application has another operation.
+//! A progressive sync assigns an operation's ID and revisions before the application receives the operation.
+//! The operation starts only once under this ID, and waits while the application runs another operation.
 
 use tidegate_model::argo::{
     Application, OperationInitiator, OperationRequest, OperationState, Retry, RevisionHistory, SyncOperation,
@@ -15,30 +15,31 @@ use crate::refresh::{self, SKIP_RECONCILE_ANNOTATION};
 use crate::sources::{Sources, revisions_of_fields};
 use crate::sync_windows::{SyncWindows, WindowHold};
 
-/// Requester of progressive sync operations, as in Argo CD.
+/// Requester of operations that a progressive sync starts, as in Argo CD.
 pub const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
-/// Reason for these operations, as in Argo CD.
+/// Reason recorded for these operations, as in Argo CD.
 const ROLLOUT_REASON: &str = "ApplicationSet RollingSync triggered a sync of this Application resource";
 /// Default number of retries of these operations.
 const RETRY_LIMIT_DEFAULT: i64 = 5;
 
-/// Deployment by a progressive sync.
+/// Deployment of an Application as part of a progressive sync.
 #[derive(Clone, Copy, Debug)]
 pub struct RolloutDeployment<'a> {
     /// Display name of the ApplicationSet.
     pub appset: &'a str,
-    /// Revisions of the sources, in source order.
+    /// Revisions to deploy, in source order.
     pub revisions: &'a [String],
     /// True if objects that are no longer in the manifests are deleted.
     pub prune: bool,
 }
 
-/// Returns the operation that deploys revisions of the application's current sources.
+/// Returns the operation that deploys these revisions of the application's current sources.
 pub fn deployment_request(application: &Application, deploy: RolloutDeployment<'_>) -> OperationRequest {
     build_request(application, &Sources::from_application(application).without_credentials(), deploy)
 }
 
-/// Returns the operation that rolls back to previously deployed revisions, using the sources from that time.
+/// Returns the operation that rolls back to previously deployed revisions, using the sources from that
+/// deployment.
 pub fn rollback_request(application: &Application, deploy: RolloutDeployment<'_>) -> OperationRequest {
     let of = |one: &&RevisionHistory| revisions_of_fields(&one.revision, &one.revisions) == deploy.revisions;
     let before = application.status.history.iter().rev().find(of);
@@ -85,27 +86,27 @@ pub fn is_of_rollout(asked: &OperationRequest) -> bool {
     asked.info_value(ROLLOUT_INFO).is_some()
 }
 
-/// Returns the ID of the application's current operation if it belongs to a progressive sync, whether or not
-/// it has started.
+/// Returns the ID of the application's current operation if the operation belongs to a progressive sync,
+/// whether or not it has started.
 pub fn current_rollout_operation(application: &Application) -> Option<OperationId> {
     application.operation.as_ref().filter(|asked| is_of_rollout(asked)).and_then(operation::engine_id)
 }
 
-/// Next step for a progressive sync operation that the application hasn't received yet.
+/// Next step for a progressive sync's operation that the application hasn't received yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartDecision {
     /// Makes the operation the current one.
     Start,
-    /// Waits until another operation has ended.
+    /// Waits until the application's current operation has ended.
     Wait,
-    /// Waits for sync windows and checks again later.
+    /// Waits for sync windows, and checks again later.
     Blocked(WindowHold),
-    /// Can't start, possibly only temporarily.
+    /// Can't start. The reason may be temporary.
     Unavailable(String),
 }
 
-/// Decides whether an application can receive a progressive sync operation now. Sync windows treat it as
-/// automated.
+/// Decides whether an application can receive a progressive sync's operation now. Sync windows treat the
+/// operation as automated.
 pub fn decide_start(application: &Application, windows: &SyncWindows, now: Timestamp) -> StartDecision {
     let name = &application.metadata.name;
     if application.is_deleting() {
@@ -122,13 +123,13 @@ pub fn decide_start(application: &Application, windows: &SyncWindows, now: Times
     windows.find_hold(false, now).map_or(StartDecision::Start, StartDecision::Blocked)
 }
 
-/// Makes an operation the current one, under its ID.
+/// Makes an operation the application's current operation, with this ID.
 pub fn assign_operation(application: &mut Application, operation: OperationId, mut asked: OperationRequest) {
     asked.set_info(ID_INFO, operation.to_string());
     application.operation = Some(asked);
 }
 
-/// Removes an operation that hasn't started. The status no longer names its ID, so the operation can be
+/// Removes an operation that hasn't started. Its ID is also removed from the status, so the operation can be
 /// requested again.
 pub fn withdraw_operation(application: &mut Application, operation: OperationId, now: Timestamp) {
     if current_rollout_operation(application) != Some(operation) {
@@ -147,7 +148,7 @@ fn is_of_operation(state: Option<&OperationState>, operation: OperationId) -> bo
     state.is_some_and(|state| operation::engine_id(&state.operation) == Some(operation))
 }
 
-/// Returns the result of a finished operation, if the status contains it.
+/// Returns the result of a finished operation if the status contains it.
 pub fn operation_result(
     application: &Application,
     operation: OperationId,
@@ -157,21 +158,22 @@ pub fn operation_result(
     (state.phase.is_completed() && state.finished_at.is_some()).then(|| (state.phase, state.message.clone()))
 }
 
-/// Completed operations that a progressive sync accepts instead of repeating them.
+/// Completed operations that a progressive sync accepts instead of deploying again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AdoptableOperations {
-    /// Only operations newer than this one count.
+    /// Only operations newer than this one are accepted.
     pub after: Option<OperationId>,
-    /// The progressive sync. Its own successful operations don't count, because a person may request that
-    /// they be repeated.
+    /// The progressive sync. Its own successful operations aren't accepted, because a person may have
+    /// requested that they be repeated.
     pub rollout: OperationId,
-    /// Revisions whose manifests match the manifests to deploy.
+    /// Revisions whose manifests equal the manifests to deploy.
     pub revisions: Vec<Vec<String>>,
-    /// True if operations of Degraded applications count. If false, another sync may fix these applications.
+    /// True if operations of Degraded applications are accepted. If false, these applications are synced
+    /// again, which may fix them.
     pub includes_degraded: bool,
 }
 
-/// Returns the operation that has already deployed what a progressive sync requests, from the same sources. A
+/// Returns an operation that has already deployed the progressive sync's revisions from the same sources. A
 /// comparison must determine whether the application is still Synced.
 pub fn find_adoptable(
     application: &Application,
@@ -197,7 +199,7 @@ pub fn find_adoptable(
 pub struct Deployment {
     /// ID of the operation.
     pub operation: OperationId,
-    /// Deployed revisions, one for each source.
+    /// Deployed revisions, one per source.
     pub revisions: Vec<String>,
 }
 

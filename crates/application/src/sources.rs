@@ -1,10 +1,10 @@
-//! Unified view of one or more sources, which are specified in different fields.
+//! Unified access to one or several sources, which an Application stores in different fields.
 
 use tidegate_model::argo::{Application, ApplicationSource};
 
 use crate::credentials;
 
-/// Sources of a deployment. A list has its own field, even if it only has one entry.
+/// Sources of a deployment. A list stays a list, even if it has only one entry.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     list: Vec<ApplicationSource>,
@@ -17,7 +17,7 @@ impl Sources {
         Self::from_fields(application.spec.source.as_ref(), &application.spec.sources).unwrap_or_default()
     }
 
-    /// Returns the sources in the two fields. The list takes precedence.
+    /// Returns the sources from the two fields. The list takes precedence.
     pub fn from_fields(source: Option<&ApplicationSource>, sources: &[ApplicationSource]) -> Option<Self> {
         match (source, sources) {
             (_, [_, ..]) => Some(Self { list: sources.to_vec(), is_list: true }),
@@ -44,22 +44,22 @@ impl Sources {
         }
     }
 
-    /// Returns the target revisions.
+    /// Returns the target revision of each source.
     pub fn target_revisions(&self) -> Vec<String> {
         self.list.iter().map(|source| source.target_revision.clone()).collect()
     }
 
-    /// Returns the value of the field `source`.
+    /// Returns the value for the field `source`.
     pub fn single_field(&self) -> Option<ApplicationSource> {
         self.list.first().filter(|_| !self.is_list).cloned()
     }
 
-    /// Returns the value of the field `sources`.
+    /// Returns the value for the field `sources`.
     pub fn list_field(&self) -> Vec<ApplicationSource> {
         if self.is_list { self.list.clone() } else { Vec::new() }
     }
 
-    /// Returns the values of the fields `revision` and `revisions`.
+    /// Returns the values for the fields `revision` and `revisions`.
     pub fn revision_fields(&self, revisions: &[String]) -> (String, Vec<String>) {
         match revisions {
             _ if self.is_list => (String::new(), revisions.to_vec()),
@@ -69,12 +69,12 @@ impl Sources {
     }
 }
 
-/// Returns true if a revision is a complete commit hash.
+/// Returns true if a revision is a full commit hash.
 pub(crate) fn is_commit(revision: &str) -> bool {
     revision.len() >= 40 && revision.chars().all(|c| c.is_ascii_hexdigit())
 }
 
-/// Returns the revisions in the two fields.
+/// Returns the revisions from the two fields.
 pub fn revisions_of_fields(revision: &str, revisions: &[String]) -> Vec<String> {
     if revisions.is_empty() && !revision.is_empty() {
         return vec![revision.to_owned()];

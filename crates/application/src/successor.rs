@@ -1,4 +1,5 @@
-//! Successor of an operation: the next operation, which waits until the operation ends or replaces it.
+//! Successor of an operation: the next operation, which either waits until the running operation ends or
+//! supersedes it.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{OperationRequest, OperationState};
@@ -6,16 +7,17 @@ use tidegate_model::{OperationPhase, SUPERSEDED_PREFIX, SafePoint, UNIDENTIFIED_
 
 use crate::controller_info::{SUPERSEDES_INFO, engine_id, remove_controller_infos};
 
-/// Info item of an operation: the next operation.
+/// Operation info item: the successor.
 const NEXT_INFO: &str = "tidegate.dev/next";
 
 /// Successor of an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Successor {
-    /// Requested operation.
+    /// The requested operation.
     pub operation: OperationRequest,
-    /// Point at which the running operation ends in favor of its successor. `None`: the successor waits.
+    /// Safe point at which the running operation ends in favor of its successor. `None` if the successor
+    /// waits for the operation to end on its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub when: Option<SafePoint>,
     /// True if the successor is a retry, which is dropped if the operation ends on its own.
@@ -30,7 +32,7 @@ pub fn successor_of(operation: &OperationRequest) -> Option<Successor> {
 
 /// Sets the successor of an operation.
 pub(crate) fn set_successor(operation: &mut OperationRequest, next: &Successor) {
-    // A value parsed from JSON can always be serialized as JSON.
+    // A value that was parsed from JSON can always be serialized as JSON.
     if let Ok(text) = serde_json::to_string(next) {
         operation.set_info(NEXT_INFO, text);
     }
@@ -41,13 +43,13 @@ pub(crate) fn remove_successor(operation: &mut OperationRequest) {
     operation.info.retain(|info| info.name != NEXT_INFO);
 }
 
-/// Moves the successor to an operation that is started instead.
+/// Moves the successor of an operation to the operation that starts in its place.
 pub(crate) fn move_successor(from: &OperationRequest, to: &mut OperationRequest) {
     from.info_value(NEXT_INFO).into_iter().for_each(|next| to.set_info(NEXT_INFO, next));
 }
 
-/// Removes and returns the successor of an operation that has ended with this message; `None` if the
-/// successor isn't needed anymore.
+/// Removes and returns the successor of an operation that ended with this message. Returns `None` if the
+/// successor is no longer needed.
 pub(crate) fn take_successor(
     operation: &mut OperationRequest,
     is_deleting: bool,
@@ -68,8 +70,8 @@ fn is_superseded(message: &str) -> bool {
     message.strip_prefix(SUPERSEDED_PREFIX).is_some_and(|by| by.starts_with(UNIDENTIFIED_OPERATION))
 }
 
-/// Returns true if another sync superseded the application's last operation. The operation then doesn't show
-/// whether its revision works.
+/// Returns true if another sync superseded the application's last operation. A superseded operation doesn't
+/// show whether its revision works.
 pub fn was_superseded(last: &OperationState) -> bool {
     last.phase == OperationPhase::Failed && is_superseded(&last.message)
 }

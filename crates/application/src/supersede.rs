@@ -1,5 +1,5 @@
-//! Superseding: when a newer revision or request arrives, an operation either continues until it is complete
-//! or ends in favor of the newer one.
+//! Superseding: when a newer revision or request arrives, a running operation either continues until it is
+//! complete or ends in favor of the newer one.
 
 use tidegate_model::argo::{Application, ConditionType, OperationRequest, Retry, SyncStatus, SyncStatusCode};
 use tidegate_model::{
@@ -13,43 +13,43 @@ pub use crate::successor::{Successor, successor_of, was_superseded};
 use crate::successor::{remove_successor, set_successor};
 use crate::{approval, automated, automated_sync, rollout_operation};
 
-/// Annotation that determines what happens to an operation when a newer revision arrives: `finish` or
+/// Annotation that determines what happens to a running operation when a newer revision arrives: `finish` or
 /// `supersede`.
 pub const ON_NEW_REVISION: &str = "tidegate.dev/on-new-revision";
-/// Info item of a request: what to do if another operation is running.
+/// Info item of a request: action to take if another operation is running.
 pub const POLICY_INFO: &str = "tidegate.dev/policy";
-/// Condition type of Tidegate: a newer revision or request is waiting for the operation.
+/// Condition type specific to Tidegate: a newer revision or request waits for the running operation.
 pub const NEW_REVISION_CONDITION: &str = "NewRevisionWarning";
-/// Condition type of Tidegate: an operation was written into the resource while another operation was
-/// running, and was rejected.
+/// Condition type specific to Tidegate: an operation that a client wrote into the resource was rejected
+/// because another operation was running.
 pub const OPERATION_REFUSED_CONDITION: &str = "OperationRefusedWarning";
-/// Text that appears in the message of an operation between two attempts.
+/// Text in the message of an operation that is between two attempts.
 const RETRYING_TEXT: &str = " Retrying attempt #";
-/// Length of abbreviated commits.
+/// Number of digits in an abbreviated commit.
 const SHORT_COMMIT_LENGTH: usize = 7;
 
-/// Policy of an application for newer revisions.
+/// An application's policy for newer revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NewRevisionPolicy {
     /// The operation runs until it is complete, including retries.
     Finish,
-    /// An automated operation ends if it is waiting or has failed. A running hook is never stopped.
+    /// An automated operation ends early if it is waiting or has failed. A running hook is never stopped.
     Supersede,
 }
 
-/// Returns the policy in the annotation; `None` if there is no annotation.
+/// Returns the policy in the application's annotation, or `None` if the annotation is missing.
 pub fn new_revision_policy(application: &Application) -> Result<Option<NewRevisionPolicy>, String> {
     match application.annotation(ON_NEW_REVISION).map(str::trim) {
         None => Ok(None),
         Some("finish") => Ok(Some(NewRevisionPolicy::Finish)),
         Some("supersede") => Ok(Some(NewRevisionPolicy::Supersede)),
         Some(other) => Err(format!(
-            "the annotation {ON_NEW_REVISION} is {other:?}, but must be finish or supersede; it counts as finish"
+            "the annotation {ON_NEW_REVISION} is {other:?}, but must be finish or supersede; it is treated as finish"
         )),
     }
 }
 
-/// Returns true if the message belongs to an operation that is between two attempts.
+/// Returns true if the message is that of an operation between two attempts.
 pub fn awaits_retry(message: &str) -> bool {
     message.contains(RETRYING_TEXT)
 }
@@ -77,8 +77,8 @@ pub enum BusyError {
     Deleting(String),
     /// Another request is already queued.
     #[error(
-        "{by} already waits for the operation in progress for application {application}; wait for it, or replace \
-         it with `tidegate app sync --policy supersede`"
+        "{by} is already waiting for the operation in progress for application {application}; wait for it to \
+         finish, or replace it with `tidegate app sync --policy supersede`"
     )]
     Queued {
         /// Name of the application.
@@ -91,7 +91,7 @@ pub enum BusyError {
     InvalidPolicy(String),
 }
 
-/// Removes and returns a request's policy for running operations.
+/// Removes the policy for running operations from a request and returns it.
 pub fn take_policy(asked: &mut OperationRequest) -> Result<ClaimConflictPolicy, BusyError> {
     let policy = match asked.info_value(POLICY_INFO) {
         None => ClaimConflictPolicy::Refuse,
@@ -106,8 +106,8 @@ pub fn take_policy(asked: &mut OperationRequest) -> Result<ClaimConflictPolicy, 
     Ok(policy)
 }
 
-/// Normalizes an operation that a person wrote into a resource that already had one. A patch keeps all fields
-/// that it doesn't name, so the new operation may still contain many fields of the existing one.
+/// Normalizes an operation that a user wrote into a resource that already contained one. A patch keeps all
+/// fields that it doesn't mention, so the written operation may contain many fields of the previous one.
 pub fn normalize_written_request(mut asked: OperationRequest) -> OperationRequest {
     operation::remove_controller_infos(&mut asked);
     asked.initiated_by.automated = false;
@@ -121,7 +121,7 @@ pub fn is_sync_request(asked: &OperationRequest) -> bool {
         && !rollout_operation::is_of_rollout(asked)
 }
 
-/// Returns the condition message about the waiting successor and what it is waiting for.
+/// Returns the message of the condition about a waiting successor, which includes the reason for the wait.
 pub fn new_revision_condition_message(application: &Application) -> Option<&str> {
     let mut conditions = application.status.conditions.iter();
     let waiting = conditions
@@ -129,15 +129,15 @@ pub fn new_revision_condition_message(application: &Application) -> Option<&str>
     waiting.map(|one| one.message.as_str())
 }
 
-/// Accepts a request as the current operation or as its successor. `may_replace` is true if an operation
-/// without an ID can't get one concurrently.
+/// Accepts a request as the current operation or as its successor. `may_replace` is true if the current
+/// operation doesn't have an ID and can't get one concurrently.
 pub fn accept_request(
     application: &mut Application,
     mut asked: OperationRequest,
     (policy, may_replace): (ClaimConflictPolicy, bool),
     now: Timestamp,
 ) -> Result<(), BusyError> {
-    // A request can't specify its own successor.
+    // Requests may not specify their own successor.
     remove_successor(&mut asked);
     let name = application.metadata.name.clone();
     let Some(current) = &mut application.operation else {
@@ -187,43 +187,43 @@ fn successor_description(asked: &OperationRequest) -> ClaimHolder {
 pub enum SupersedeDecision {
     /// The operation continues, and no successor is waiting.
     Continue,
-    /// The operation continues, and a successor is waiting for it to end.
+    /// The operation continues, and a successor waits for it to end. The text is the reason for the wait.
     Finish(String),
     /// The operation ends at a safe point.
     Supersede {
         /// The successor.
         by: ClaimHolder,
-        /// Safe point at which the operation may end.
+        /// Safe point at which the operation ends.
         when: SafePoint,
-        /// Reason.
+        /// Reason for superseding the operation.
         why: String,
     },
 }
 
-/// Result of comparing the manifests of newer revisions with the manifests of a running operation or of a
-/// rollout's target.
+/// Result of comparing the manifests of newer revisions with those of a running operation or of a rollout's
+/// target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManifestComparison {
     /// Not compared yet, for example after a restart or while a repository is unreachable. Nothing is
     /// superseded until the manifests have been compared.
     #[default]
     Unknown,
-    /// Identical: the commit changes other parts of the repository.
+    /// The manifests are identical: the commits change other parts of the repository.
     Same,
-    /// Different.
+    /// The manifests differ.
     Different,
 }
 
-/// Inputs of a decision, in addition to the application.
+/// Inputs of a decision besides the application itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SupersedeInputs {
-    /// True if sync windows block automated operations now.
+    /// True if sync windows currently block automated operations.
     pub is_blocked: bool,
-    /// Manifests of the newest revisions, compared with those of the running operation.
+    /// Result of comparing the newest revisions' manifests with those of the running operation.
     pub newest_manifests: ManifestComparison,
 }
 
-/// Decides about the running operation after a comparison whose result is in the status.
+/// Decides about the running operation after a comparison has updated the status.
 pub fn decide_supersede(
     application: &Application,
     given: SupersedeInputs,
@@ -246,7 +246,7 @@ pub fn decide_supersede(
     let decided = decide_for_newer_revisions(application, current, given, now);
     match (decided, next) {
         (decided @ SupersedeDecision::Supersede { .. }, _) => decided,
-        // The retry would start automatically.
+        // The retry would start automatically, so the window blocks it too.
         (decided, Some(retry)) if given.is_blocked && retry.operation.initiated_by.automated => decided,
         (_, Some(retry)) => {
             let by = successor_description(&retry.operation);
@@ -268,16 +268,16 @@ fn decide_for_request(next: &Successor) -> SupersedeDecision {
     }
 }
 
-/// Returns true if a comparison has found newer revisions than the running operation's, so their manifests
-/// have to be compared.
+/// Returns true if a comparison has found newer revisions than those of the running operation, so the
+/// manifests must be compared.
 pub fn has_newer_revisions(application: &Application) -> bool {
     let current = application.operation.as_ref().filter(|current| can_be_superseded(current));
     !application.is_deleting()
         && current.is_some_and(|current| newer_revisions(application, current).is_some())
 }
 
-/// Returns true if newer revisions can end an operation. They can't if it deletes the application or belongs
-/// to a rollout.
+/// Returns true if newer revisions can end an operation. Operations that delete the application or belong to
+/// a rollout are excluded.
 fn can_be_superseded(current: &OperationRequest) -> bool {
     operation::engine_id(current).is_some()
         && operation::deletion_cascade(current).is_none()
@@ -294,7 +294,8 @@ fn newer_revisions<'a>(application: &'a Application, current: &OperationRequest)
     (is_other && found.iter().all(|revision| !revision.is_empty()) && !found.is_empty()).then_some(newest)
 }
 
-/// Decides how newer revisions affect the operation. By default, they supersede automated operations.
+/// Decides how newer revisions affect the operation. By default, newer revisions supersede automated
+/// operations.
 fn decide_for_newer_revisions(
     application: &Application,
     current: &OperationRequest,
@@ -313,19 +314,19 @@ fn decide_for_newer_revisions(
     match new_revision_policy(application) {
         Err(problem) => return waits(&problem),
         Ok(Some(NewRevisionPolicy::Finish)) => return waits(&format!("{ON_NEW_REVISION} is finish")),
-        // The requester may have intentionally chosen an older revision.
-        Ok(_) if !current.initiated_by.automated => return waits("it was requested manually"),
-        // The newer revision hasn't been approved yet.
+        // The requester may have chosen the older revision on purpose.
+        Ok(_) if !current.initiated_by.automated => return waits("the operation was requested manually"),
+        // The newer revision doesn't have an approved plan yet.
         Ok(None) if approval::requested_plan(current).is_some() => {
             return waits("its plan was approved");
         }
         Ok(_) => {}
     }
     if given.is_blocked {
-        return waits("sync windows block its automated sync");
+        return waits("sync windows block the automated sync of the newer revision");
     }
-    // Even if the newest revision doesn't change anything, the older revision isn't needed anymore, but its
-    // hooks must still run.
+    // Even if the newest revision changes nothing, the older revision is obsolete, but its hooks must still
+    // run.
     if let Some(error) = automated_sync::decide_start(application, now).error {
         return waits(&error);
     }
@@ -342,7 +343,7 @@ fn shorten_revisions(revisions: &[String]) -> String {
     revisions.iter().map(short).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the sources and revisions of an operation that a newer revision may supersede.
+/// Returns the ID, sources and revisions of an operation that a newer revision may supersede.
 pub fn supersedable_operation(application: &Application) -> Option<(OperationId, Sources, Vec<String>)> {
     let current = application.operation.as_ref().filter(|current| can_be_superseded(current))?;
     let id = operation::engine_id(current)?;
@@ -351,8 +352,8 @@ pub fn supersedable_operation(application: &Application) -> Option<(OperationId,
     Some((id, of, revisions))
 }
 
-/// Sets the successor of an operation with `retry.refresh`. The successor is a retry at the newest revision
-/// of the same sources, if a comparison has found different manifests there.
+/// Sets the successor of an operation with `retry.refresh`. The successor is a retry of the same sources at
+/// their newest revisions, if a comparison has found different manifests there.
 pub fn set_retry_successor(application: &mut Application, newest: ManifestComparison) {
     let Some(current) = application.operation.as_ref() else { return };
     let queued = successor_of(current);
@@ -386,7 +387,8 @@ fn retry_at_newest_revision(
         return None;
     }
     let newest = newer_revisions(application, current)?;
-    // The comparison used the application's sources, while the operation keeps its original sources.
+    // The comparison used the application's current sources, but the operation uses those from when it
+    // started.
     let own = Sources::from_application(application).without_credentials();
     let of = operation::operation_sources(application, current)
         .ok()

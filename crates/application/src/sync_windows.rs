@@ -1,4 +1,4 @@
-//! Project sync windows that apply to an application.
+//! Sync windows of a project that apply to an application.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tidegate_model::{
 use crate::project::is_match;
 use crate::repository_name::matches_server;
 
-/// Maximum delay until blocked operations are checked again. It is limited because time zone rules can
+/// Maximum delay until blocked operations are checked again. The delay is limited because time zone rules can
 /// change.
 const RECHECK_AFTER_MAX: Duration = Duration::from_secs(600);
 
@@ -19,25 +19,25 @@ const RECHECK_AFTER_MAX: Duration = Duration::from_secs(600);
 #[derive(Clone, Debug, Default)]
 pub struct SyncWindows {
     project: String,
-    /// Windows in the form in which they are stored with an operation.
+    /// The windows in the form in which they are stored with an operation.
     pub stored_form: Vec<Window>,
     parsed: Vec<ParsedWindow>,
-    /// Error of an invalid window, which blocks all syncs.
+    /// Error in an invalid window. It blocks all syncs.
     error: Option<String>,
 }
 
-/// Reason why an application can't be synced now.
+/// Reason why an application can't be synced now, and the time of the next check.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowHold {
-    /// Message that names the blocking windows.
+    /// Message that describes the blocking windows.
     pub reason: String,
-    /// Time of the next check.
+    /// Time at which the windows are checked again.
     pub next_check: Timestamp,
 }
 
 impl SyncWindows {
-    /// Returns a project's windows that apply to an application with this name and target. `zone` returns the
-    /// rules of a time zone, given its name.
+    /// Returns a project's windows that apply to an application with this name and target. `zone` looks up
+    /// time zone rules by name.
     pub fn for_application(
         project: &AppProject,
         application: &str,
@@ -62,7 +62,7 @@ impl SyncWindows {
         windows
     }
 
-    /// Returns the reason why a sync is currently blocked, if it is.
+    /// Returns the reason why a sync is currently blocked, or `None` if it isn't.
     pub fn find_hold(&self, manual: bool, now: Timestamp) -> Option<WindowHold> {
         let project = &self.project;
         if let Some(problem) = &self.error {
@@ -83,7 +83,7 @@ impl SyncWindows {
             None => String::new(),
         };
         let reason = format!("syncs are {what} sync window {named} of project {project}{end}");
-        // Windows start and end after full seconds, so the check takes place a moment later.
+        // Windows start and end just after full seconds, so the check runs a moment later.
         let moment = Duration::from_secs(1);
         let again = now + RECHECK_AFTER_MAX;
         Some(WindowHold { reason, next_check: until.map_or(again, |until| (until + moment).min(again)) })
@@ -112,8 +112,8 @@ fn parse_window(
     Ok((given, opened))
 }
 
-/// Returns true if a window applies to an application: at least one of its selectors must match, or all of
-/// them with `andOperator`.
+/// Returns true if a window applies to an application. At least one of the window's selectors must match, or
+/// all of them with `andOperator`.
 fn applies_to(window: &SyncWindow, application: &str, target: &DeployTarget) -> Result<bool, String> {
     let servers: Vec<&str> = target.servers.iter().map(String::as_str).collect();
     let of_cluster =
@@ -127,7 +127,7 @@ fn applies_to(window: &SyncWindow, application: &str, target: &DeployTarget) -> 
     Ok(if window.and_operator { said.all(|one| one) } else { said.any(|one| one) })
 }
 
-/// Returns true if one of the patterns matches; `None` if there are no patterns.
+/// Returns true if any of the patterns matches, or `None` if there are no patterns.
 fn matches_any(
     field: &str,
     patterns: &[String],

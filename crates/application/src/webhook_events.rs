@@ -3,7 +3,7 @@
 
 use crate::repository_name::repository_location;
 
-/// Product of a repository server.
+/// Product that a repository server runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScmService {
     /// GitHub and GitHub Enterprise.
@@ -21,7 +21,7 @@ pub enum ScmService {
 }
 
 impl ScmService {
-    /// Returns the product's public server, which is the default.
+    /// Returns the product's public server, which is the default server.
     fn public_server(self) -> Option<&'static str> {
         match self {
             Self::GitHub => Some("github.com"),
@@ -33,7 +33,7 @@ impl ScmService {
     }
 }
 
-/// Subject of a change in a repository.
+/// Part of a repository that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeSubject {
     /// The repository or its branches.
@@ -46,13 +46,13 @@ pub enum ChangeSubject {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RepositoryChange {
     service: ScmService,
-    /// Subject of the change.
+    /// Part of the repository that has changed.
     pub subject: ChangeSubject,
-    /// Server, if the event names it.
+    /// Server of the repository, if the event contains it.
     server: Option<String>,
     /// Owner and name of the repository, in lower case.
     path: Vec<String>,
-    /// Number of the repository, if the event names it.
+    /// Numeric ID of the repository, if the event contains it.
     number: Option<u64>,
 }
 
@@ -63,17 +63,17 @@ impl RepositoryChange {
         let (server, path) = place.split_once('/').unwrap_or((place.as_str(), ""));
         let path: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
         let path = match service {
-            // Groups can be nested.
+            // GitLab groups can be nested.
             ScmService::GitLab => path,
             ScmService::AzureDevOps => return Self::from_azure_path(about, server, &path),
-            // Earlier path segments are the root of the server.
+            // Earlier path segments belong to the server's base URL.
             _ => path.get(path.len().saturating_sub(2)..).unwrap_or_default().to_vec(),
         };
         let server = Some(server.to_owned());
         Self { server, ..Self::from_name(service, about, path) }
     }
 
-    /// Creates an event for a repository by name. The server is unknown.
+    /// Creates an event for a repository by name, with an unknown server.
     pub fn from_name<'a>(
         service: ScmService,
         about: ChangeSubject,
@@ -83,8 +83,8 @@ impl RepositoryChange {
         Self { service, subject: about, server: None, path, number: None }
     }
 
-    /// Parses `organization/project/_git/name`. In older servers' host names, the organization is the first
-    /// label. The project may be missing if it has the same name as the repository.
+    /// Parses `organization/project/_git/name`. In host names of older servers, the organization is the first
+    /// label. The project may be omitted if it has the same name as the repository.
     fn from_azure_path(about: ChangeSubject, server: &str, path: &[&str]) -> Self {
         let of = |path: [&str; 3]| {
             let server = Some(server.to_owned());
@@ -102,7 +102,7 @@ impl RepositoryChange {
         }
     }
 
-    /// Returns the event with the server of this address.
+    /// Returns the event with the server from this address.
     #[must_use]
     pub fn with_server_of(self, address: &str) -> Self {
         let place = repository_location(&format!("{address}/"));
@@ -110,15 +110,15 @@ impl RepositoryChange {
         Self { server, ..self }
     }
 
-    /// Returns the event with the number of the repository.
+    /// Returns the event with the repository's numeric ID.
     #[must_use]
     pub fn with_number(self, number: Option<u64>) -> Self {
         Self { number, ..self }
     }
 
-    /// Returns true if the event can come from a server of this product. `api` is the address of the server's
-    /// API, or empty for the public server. The address isn't compared, because a server may use a different
-    /// address for itself.
+    /// Returns true if the event can come from a server that runs this product. `api` is the address of the
+    /// server's API, or empty for the public server. A self-hosted server's address isn't compared, because a
+    /// server may use a different address in its events.
     pub fn can_be_from(&self, service: ScmService, api: &str) -> bool {
         let is_public = || {
             let server = self.server.as_deref();
@@ -127,8 +127,8 @@ impl RepositoryChange {
         self.service == service && (!api.is_empty() || is_public())
     }
 
-    /// Returns true if the repository has this name. The name consists of path segments, with the owner
-    /// first. A segment with a template matches any name.
+    /// Returns true if the repository has this name, given as path segments with the owner first. A segment
+    /// with a template matches any name.
     pub fn has_name(&self, name: &[&str]) -> bool {
         self.path.len() == name.len() && self.name_starts_with(name)
     }
@@ -140,12 +140,12 @@ impl RepositoryChange {
         self.path.len() >= name.len() && self.path.iter().zip(name).all(is_same)
     }
 
-    /// Returns true if the name has more segments than this.
+    /// Returns true if the repository's name has more segments than `parts`.
     pub fn is_deeper_than(&self, parts: usize) -> bool {
         self.path.len() > parts
     }
 
-    /// Returns true if the repository has this number or its number is unknown.
+    /// Returns true if the repository has this numeric ID, or if its ID is unknown.
     pub fn can_have_number(&self, number: u64) -> bool {
         self.number.is_none_or(|own| own == number)
     }

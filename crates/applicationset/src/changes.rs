@@ -17,29 +17,29 @@ use crate::references::{InvalidReference, References, check_references};
 use crate::status::{ConditionReason, ReconcileFailure};
 use crate::sync_policy::{AllowedChanges, AppSetRuleOptions, allowed_changes, is_progressive};
 
-/// Changes to make, ordered by name. They are safe to repeat.
+/// Changes to make, ordered by name. They can safely be repeated.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetChanges {
     /// Applications to create.
     pub create: Vec<Application>,
-    /// Applications to update. Each has the version that was read, so it is only updated if it hasn't changed
-    /// since.
+    /// Applications to update. Each contains the resource version that was read, so the update fails if the
+    /// Application has changed since then.
     pub update: Vec<Application>,
     /// Applications to delete.
     pub delete: Vec<MemberDeletion>,
-    /// Order of the deletions.
+    /// Order in which the Applications are deleted.
     pub order: Order,
-    /// Permit for the deletions if they exceed the limit.
+    /// Permit for deletions that exceed the limit.
     pub permit: Option<DeletionPermit>,
-    /// Applications that stay unchanged, with the reason.
+    /// Applications that are not changed, with the reason.
     pub unchanged: BTreeMap<String, UnchangedReason>,
-    /// Problems of the ApplicationSet itself.
+    /// Problems with the ApplicationSet itself.
     pub problems: Vec<AppSetProblem>,
-    /// Reason why the changes are incomplete, because generators or templates have failed.
+    /// Reason why the changes are incomplete. Set if generators or templates have failed.
     pub generation_failure: Option<ReconcileFailure>,
 }
 
-/// Reason why an Application stays unchanged.
+/// Reason why an Application is not changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnchangedReason {
     /// The Application is up to date.
@@ -54,13 +54,13 @@ pub enum UnchangedReason {
     /// Deletions are not allowed.
     #[error("it is no longer generated, and the policy does not allow deletions")]
     NotDeleted,
-    /// It may still be wanted.
+    /// The Application may still be wanted, because the output is incomplete.
     #[error("it is not generated now, but might be generated again, so it is kept: {0}")]
     Uncertain(String),
     /// The number of deletions exceeds the limit.
     #[error("it is no longer generated, but more Applications would be deleted than are allowed at once")]
     DeletionLimit,
-    /// A problem of the ApplicationSet blocks the change.
+    /// A problem with the ApplicationSet blocks the change.
     #[error("it is not changed until the ApplicationSet is fixed")]
     Blocked,
     /// The Application is rejected.
@@ -71,15 +71,15 @@ pub enum UnchangedReason {
 /// Reason why an Application is neither created nor updated. Other Applications aren't affected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MemberRejection {
-    /// The generator rejects the Application.
+    /// The generated Application is invalid.
     #[error("ApplicationSet {set} {reason}")]
     Generated {
         /// Name of the ApplicationSet.
         set: String,
-        /// The reason.
+        /// Reason for the rejection.
         reason: String,
     },
-    /// Its project or destination does not exist.
+    /// The Application's project or destination doesn't exist.
     #[error("Application {name}: {cause}")]
     Invalid {
         /// Name of the Application.
@@ -89,21 +89,22 @@ pub enum MemberRejection {
     },
     /// The Application has another owner.
     #[error(
-        "Application {name}, which ApplicationSet {set} generates, belongs to {owner} and is not changed; rename \
-         one of the two, or remove it from one of its owners"
+        "ApplicationSet {set} generates Application {name}, which belongs to {owner} and is not changed; \
+         rename one of the two Applications, or remove it from one of its owners"
     )]
     Owned {
         /// Name of the Application.
         name: String,
         /// Name of the ApplicationSet.
         set: String,
-        /// The owner.
+        /// Kind and name of the owner.
         owner: String,
     },
     /// The Application wasn't created by an ApplicationSet.
     #[error(
-        "Application {name}, which ApplicationSet {set} generates, already exists, was not created by an \
-         ApplicationSet, and is not changed; annotate it with {}: {set} to hand it over, or rename one of the two",
+        "ApplicationSet {set} generates Application {name}, which already exists, was not created by an \
+         ApplicationSet, and is not changed; annotate it with {}: {set} to hand it over, or rename one of \
+         the two Applications",
         crate::ownership::APPSET_ANNOTATION
     )]
     NotOwned {
@@ -112,25 +113,25 @@ pub enum MemberRejection {
         /// Name of the ApplicationSet.
         set: String,
     },
-    /// Its ignored fields cannot be merged.
+    /// The Application's ignored fields can't be merged.
     #[error("Application {name}: {cause}")]
     Unmergeable {
         /// Name of the Application.
         name: String,
-        /// The merge error.
+        /// Error of the merge.
         cause: MergeError,
     },
 }
 
-/// Problem of an ApplicationSet.
+/// Problem with an ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AppSetProblem {
-    /// The fields to preserve are unknown.
+    /// The rules for ignored fields are invalid, so it is unknown which fields to preserve.
     #[error(
-        "spec.ignoreApplicationDifferences: {0}; no Application is updated until this is fixed, so that nothing is lost"
+        "spec.ignoreApplicationDifferences: {0}; no Application is updated until this is fixed, so that no changes are lost"
     )]
     InvalidIgnoreRule(IgnoreError),
-    /// The deletion order is unknown.
+    /// The deletion order is invalid.
     #[error(transparent)]
     InvalidOrder(#[from] InvalidOrder),
     /// The number of deletions exceeds the limit.
@@ -309,7 +310,7 @@ impl AppSetChanges {
         self.create.is_empty() && self.update.is_empty() && self.delete.is_empty()
     }
 
-    /// Returns the rejected Applications and the reasons, by name.
+    /// Returns the rejected Applications by name, with the reasons.
     pub fn rejected_applications(&self) -> impl DoubleEndedIterator<Item = (&str, &MemberRejection)> {
         self.unchanged.iter().filter_map(|(name, left)| match left {
             UnchangedReason::Rejected(refused) => Some((name.as_str(), refused)),
@@ -317,8 +318,8 @@ impl AppSetChanges {
         })
     }
 
-    /// Returns the Applications that differ from the output but stay unchanged without an error, and the
-    /// reasons, by name.
+    /// Returns the Applications by name that differ from the output but are kept unchanged without an error,
+    /// with the reasons.
     pub fn retained_applications(&self) -> impl Iterator<Item = (&str, &UnchangedReason)> {
         let stays = |left: &UnchangedReason| {
             matches!(
@@ -329,8 +330,8 @@ impl AppSetChanges {
         self.unchanged.iter().filter(move |(_, left)| stays(left)).map(|(name, left)| (name.as_str(), left))
     }
 
-    /// Returns the failure for the conditions: the generation failure, otherwise a problem of the
-    /// ApplicationSet, otherwise the last rejected Application with the names of the others.
+    /// Returns the failure to report in the conditions: the generation failure, otherwise a problem with the
+    /// ApplicationSet, otherwise the last rejected Application along with the names of the others.
     pub fn failure(&self) -> Option<ReconcileFailure> {
         if self.generation_failure.is_some() {
             return self.generation_failure.clone();

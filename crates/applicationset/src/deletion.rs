@@ -9,34 +9,34 @@ use crate::ownership::{Owner, may_adopt, owned_applications, owner_of, without_o
 use crate::references::{References, lost_cluster_reason};
 use crate::sync_policy::{AppSetRuleOptions, allowed_changes, deletion_refusal};
 
-/// Kubernetes finalizer of an owner whose dependents outlive it.
+/// Kubernetes finalizer on an owner whose dependents are kept.
 pub const ORPHAN_FINALIZER: &str = "orphan";
-/// Kubernetes finalizer of an owner that is deleted after its dependents. The garbage collector deletes all
+/// Kubernetes finalizer on an owner that is deleted after its dependents. The garbage collector deletes all
 /// dependents at once.
 const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-/// Maximum number of waiting Applications named in a message.
+/// Maximum number of waiting Applications listed in a message.
 const NAMED_MAX: usize = 5;
 
 /// Application to delete.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemberDeletion {
-    /// The observed object. An object that was recreated with the same name isn't affected.
+    /// The Application as observed. If it was recreated with the same name, the new object isn't deleted.
     pub application: Application,
-    /// Finalizers to set first so that the objects stay, and the reason.
+    /// Finalizers to set first so that the objects are kept, and the reason.
     pub orphaning: Option<Orphaning>,
 }
 
-/// Settings that keep the objects of a deleted Application.
+/// Settings that keep the objects of an Application that is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphaning {
-    /// Finalizers that remain.
+    /// Finalizers that remain on the Application.
     pub finalizers: Vec<String>,
-    /// Reason why the objects stay.
+    /// Reason why the objects are kept.
     pub reason: String,
 }
 
 impl MemberDeletion {
-    /// Returns the deletion of an Application of an ApplicationSet.
+    /// Returns the deletion of an Application that belongs to an ApplicationSet.
     pub fn for_member(set: &ApplicationSet, application: &Application, known: &dyn References) -> Self {
         let finalizers = &application.metadata.finalizers;
         let lost = || {
@@ -69,27 +69,27 @@ pub(crate) fn preservation_reason(set: &ApplicationSet) -> Option<String> {
 pub enum AppSetDeletionStep {
     /// Updates these Applications so that they outlive the ApplicationSet, then decides again.
     Release(Vec<Application>),
-    /// Deletes these Applications step by step, in this order, and waits for all of them. Includes
-    /// Applications that are already being deleted.
+    /// Deletes these Applications step by step, in this order, and waits until all of them are deleted. They
+    /// include Applications that are already being deleted.
     TearDown {
         /// Deletion order.
         order: Order,
-        /// The Applications.
+        /// Applications to delete.
         members: Vec<MemberDeletion>,
     },
     /// Removes the ApplicationSet's finalizer, which completes its deletion. Kubernetes then garbage-collects
-    /// its Applications; without a garbage collector, Tidegate deletes them. Either way, their deletion is
-    /// prepared first.
+    /// its Applications. If there is no garbage collector, Tidegate deletes them. In both cases, their
+    /// deletion is prepared first.
     Finish {
-        /// The Applications.
+        /// Applications whose deletion is prepared.
         members: Vec<MemberDeletion>,
     },
-    /// The ApplicationSet stays until the order is fixed.
+    /// The deletion order is invalid. The ApplicationSet is kept until the order is fixed.
     InvalidOrder(InvalidOrder),
 }
 
-/// Returns the reason why an ApplicationSet's Applications outlive it; `None` if they are deleted along with
-/// it.
+/// Returns the reason why an ApplicationSet's Applications outlive it, or `None` if they are deleted along
+/// with it.
 pub(crate) fn outlive_reason(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<String> {
     let is_orphaning = set.metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER);
     let by_finalizer =
@@ -97,8 +97,8 @@ pub(crate) fn outlive_reason(set: &ApplicationSet, options: &AppSetRuleOptions) 
     deletion_refusal(set, options).or_else(by_finalizer)
 }
 
-/// Returns the next step in the deletion of an ApplicationSet. Other activities, such as a progressive sync,
-/// must end first.
+/// Returns the next step in the deletion of an ApplicationSet. Any other activity, such as a progressive
+/// sync, must end first.
 pub fn next_deletion_step(
     set: &ApplicationSet,
     existing: &[Application],
@@ -116,7 +116,7 @@ pub fn next_deletion_step(
     }
     let order = match deletion_order(set) {
         Ok(order) => order,
-        // There are no Applications left to order.
+        // No Applications are left, so their order doesn't matter.
         Err(_) if own().next().is_none() => Order::AllAtOnce,
         Err(invalid) => return AppSetDeletionStep::InvalidOrder(invalid),
     };
@@ -128,15 +128,15 @@ pub fn next_deletion_step(
     AppSetDeletionStep::Finish { members: members.collect() }
 }
 
-/// Returns the order to record for a deletion without an order: either its Applications are all deleted at
-/// once, or they outlive it.
+/// Returns the order to record for a deletion that doesn't have one: the Applications are either deleted all
+/// at once, or outlive the ApplicationSet.
 pub fn recorded_order(set: &ApplicationSet, options: &AppSetRuleOptions) -> Order {
     if outlive_reason(set, options).is_some() { Order::Orphaned } else { Order::Collected }
 }
 
-/// Returns the Applications to include in the record of such a deletion: the Applications that the
-/// ApplicationSet owns and, if they outlive it, also those that Kubernetes disowned before the deletion was
-/// observed. `existing` are the Applications in its namespace.
+/// Returns the Applications to include in the record of such a deletion: those that the ApplicationSet owns
+/// and, if they outlive it, those that Kubernetes disowned before the deletion was observed. `existing`
+/// contains the Applications in the ApplicationSet's namespace.
 pub fn recorded_members<'a>(
     set: &ApplicationSet,
     existing: impl IntoIterator<Item = &'a Application>,
@@ -152,8 +152,9 @@ pub fn recorded_members<'a>(
 }
 
 /// Returns the ApplicationSet's finalizers if one must be added. Without the finalizer, the ApplicationSet
-/// could disappear, and Kubernetes could delete its Applications before the controller can preserve or order
-/// them. The finalizer stays until the ApplicationSet is deleted, even if the strategy changes.
+/// could disappear and Kubernetes could delete its Applications before the controller preserves them or
+/// determines the order of their deletion. The finalizer remains until the ApplicationSet is deleted, even if
+/// the strategy changes.
 pub fn with_finalizer(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<Vec<String>> {
     let needs_one = controls_deletion(set, options);
     let present = &set.metadata.finalizers;
@@ -168,14 +169,13 @@ pub fn controls_deletion(set: &ApplicationSet, options: &AppSetRuleOptions) -> b
     !matches!(deletion_order(set), Ok(Order::AllAtOnce)) || !allowed_changes(set, options).delete
 }
 
-/// Returns true if an Application's deletion began before its ApplicationSet's deletion.
+/// Returns true if the deletion of an Application started before that of its ApplicationSet.
 pub fn is_deleted_earlier(set: &ApplicationSet, application: &Application) -> bool {
     let deleted = |metadata: &ObjectMeta| metadata.deletion_timestamp.map(|at| at.timestamp());
     deleted(&application.metadata).zip(deleted(&set.metadata)).is_some_and(|(one, all)| one < all)
 }
 
-/// Returns true if an ApplicationSet was deleted in the foreground, which makes Kubernetes delete its
-/// Applications.
+/// Returns true if an ApplicationSet was deleted in the foreground, so Kubernetes deletes its Applications.
 fn is_foreground_deletion(set: &ApplicationSet) -> bool {
     set.metadata.deletion_timestamp.is_some()
         && set.metadata.finalizers.iter().any(|one| one == FOREGROUND_FINALIZER)
@@ -186,7 +186,7 @@ fn is_garbage_collected(set: &ApplicationSet, application: &Application) -> bool
     is_foreground_deletion(set) && application.is_deleting() && !is_deleted_earlier(set, application)
 }
 
-/// Returns an Application that outlives its ApplicationSet. If Kubernetes has already deleted the
+/// Returns a copy of an Application that outlives its ApplicationSet. If Kubernetes is already deleting the
 /// Application, only its objects outlive the ApplicationSet.
 pub fn without_ownership(set: &ApplicationSet, application: &Application) -> Application {
     let mut free = without_owner(set, application);
@@ -213,15 +213,18 @@ pub fn foreground_warning<'a>(
     names.extend(more.as_deref());
     let names = if names.is_empty() { String::new() } else { format!(" ({} remain)", names.join(", ")) };
     let (what, instead) = match allowed_changes(set, options).delete {
-        true => ("the objects of each are deleted when its turn comes", "also follows their order"),
-        false => ("their objects are kept, because the policy does not allow deletions", "keeps them"),
+        true => ("only their objects are deleted in order", "also deletes the Applications in order"),
+        false => {
+            ("their objects are kept, because the policy does not allow deletions", "keeps the Applications")
+        }
     };
     Some(format!(
         "it was deleted with `kubectl delete --cascade=foreground`, so Kubernetes deletes all of its Applications at once{names}; {what}. Without --cascade=foreground, a deletion {instead}"
     ))
 }
 
-/// Returns the finalizers of an ApplicationSet whose deletion is complete if one must be removed.
+/// Returns the remaining finalizers of an ApplicationSet whose deletion is complete, or `None` if there is
+/// nothing to remove.
 pub fn without_finalizer(set: &ApplicationSet) -> Option<Vec<String>> {
     let present = &set.metadata.finalizers;
     let rest: Vec<String> = present.iter().filter(|one| *one != RESOURCES_FINALIZER).cloned().collect();

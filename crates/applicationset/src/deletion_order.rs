@@ -6,14 +6,14 @@ use tidegate_model::argo::{ApplicationSet, RolloutStep, RolloutSteps};
 use crate::rollout_steps::{InvalidStep, parse_steps};
 use crate::sync_policy::rolling_steps;
 
-/// Annotation of an ApplicationSet: `deletionSync` as YAML. Used if the resource definition doesn't have this
+/// Annotation on an ApplicationSet: `deletionSync` as YAML. Used if the resource definition doesn't have this
 /// field.
 pub const DELETION_SYNC_ANNOTATION: &str = "tidegate.dev/deletion-sync";
 
-/// Name of the order that has its own steps.
+/// Name of the deletion order that defines its own steps.
 const CUSTOM_ORDER: &str = "Custom";
 
-/// Reason why the deletion order is invalid. Applications aren't deleted until it is fixed.
+/// Reason why the deletion order is invalid. No Applications are deleted until it is fixed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidOrder {
     /// The order is unknown.
@@ -21,21 +21,21 @@ pub enum InvalidOrder {
         "spec.strategy.deletionOrder {0:?} is unknown; use AllAtOnce, Reverse or Custom. No Application is deleted until this is fixed"
     )]
     Unknown(String),
-    /// There are no steps to reverse.
+    /// There are no rollout steps to reverse.
     #[error(
-        "spec.strategy.deletionOrder Reverse reverses the steps of a progressive sync, but there are none; set \
-         spec.strategy.type to RollingSync and add rollingSync steps, or use AllAtOnce. No Application is deleted \
-         until this is fixed"
+        "spec.strategy.deletionOrder Reverse reverses the steps of a progressive sync, but the \
+         ApplicationSet has no such steps; set spec.strategy.type to RollingSync and add rollingSync steps, \
+         or use AllAtOnce. No Application is deleted until this is fixed"
     )]
     NothingToReverse,
-    /// There are no steps.
+    /// The custom order has no steps.
     #[error(
         "spec.strategy.deletionOrder Custom needs steps; set them in spec.strategy.deletionSync, or as YAML in \
          the annotation {DELETION_SYNC_ANNOTATION} if the API server drops that field. No Application is deleted \
          until this is fixed"
     )]
     NoSteps,
-    /// The steps cannot be parsed.
+    /// The steps can't be parsed.
     #[error(
         "the annotation {DELETION_SYNC_ANNOTATION} is not a YAML list of steps as in spec.strategy.deletionSync: \
          {0}. No Application is deleted until this is fixed"
@@ -46,8 +46,8 @@ pub enum InvalidOrder {
     Step(#[from] InvalidStep),
 }
 
-/// Returns the order in which an ApplicationSet's Applications are deleted, either along with it or because
-/// they are no longer generated.
+/// Returns the order in which an ApplicationSet's Applications are deleted, whether along with the
+/// ApplicationSet or because they are no longer generated.
 pub fn deletion_order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
     let Some(strategy) = &set.spec.strategy else { return Ok(Order::AllAtOnce) };
     let said = strategy.deletion_order.as_str();
@@ -69,7 +69,7 @@ pub fn deletion_order(set: &ApplicationSet) -> Result<Order, InvalidOrder> {
     }
 }
 
-/// Returns true if there are separate steps for deleting the Applications.
+/// Returns true if an ApplicationSet has separate steps for deleting its Applications.
 pub(crate) fn has_custom_order(set: &ApplicationSet) -> bool {
     set.spec
         .strategy

@@ -1,4 +1,4 @@
-//! Desired Applications, and the fields of existing Applications that are preserved.
+//! Desired Applications, and the preserved fields of existing Applications.
 
 use serde_json::Value;
 use tidegate_application::deletion::{is_own_finalizer, is_resources_finalizer};
@@ -15,7 +15,7 @@ use tidegate_planner::{Comparer, IgnoreError};
 use crate::ownership;
 use crate::sync_policy::AppSetRuleOptions;
 
-/// Annotations that controllers and people use on Applications. Templates never control them.
+/// Annotations that controllers and users set on Applications. Templates never control these annotations.
 const PRESERVED: [&str; 4] = [
     "notified.notifications.argoproj.io",
     REFRESH_ANNOTATION,
@@ -23,7 +23,7 @@ const PRESERVED: [&str; 4] = [
     DELETION_APPROVED,
 ];
 
-/// Normalizes a specification for comparison by omitting empty fields and adding defaults.
+/// Normalizes a specification for comparison: removes empty fields and adds defaults.
 pub fn normalize_spec(spec: &ApplicationSpec) -> ApplicationSpec {
     let mut spec = spec.clone();
     if spec.project.is_empty() {
@@ -45,8 +45,9 @@ fn remove_empty_blocks(source: &mut ApplicationSource) {
     source.directory = source.directory.take().filter(|directory| *directory != Default::default());
 }
 
-/// Returns the desired Application: the generated Application, in the ApplicationSet's namespace and owned by
-/// it. In a progressive sync, automated sync is disabled. Generated operations and statuses are ignored.
+/// Returns the desired Application: the generated Application, owned by the ApplicationSet and in its
+/// namespace. In a progressive sync, automated sync is disabled. An operation or a status in the template is
+/// ignored.
 pub(crate) fn desired_application(
     set: &ApplicationSet,
     generated: &Application,
@@ -70,26 +71,26 @@ pub(crate) fn desired_application(
     Application { metadata, spec, ..Application::default() }
 }
 
-/// Fields of existing Applications that are preserved.
+/// Fields of existing Applications that updates preserve.
 pub(crate) struct PreservedContent<'a> {
     appset: &'a ApplicationSet,
     annotations: Vec<&'a str>,
     labels: Vec<&'a str>,
-    /// Ignored fields; `None` if there are none.
+    /// Comparer for ignored fields, or `None` if no fields are ignored.
     ignored: Option<Comparer>,
 }
 
-/// Error that occurs when an existing Application is merged with the generated one.
+/// Error when merging an existing Application with the generated one.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("with the fields that ignoreApplicationDifferences keeps, it is not a valid Application: {0}")]
+#[error("invalid after the fields in ignoreApplicationDifferences are restored: {0}")]
 pub struct MergeError(String);
 
 impl<'a> PreservedContent<'a> {
-    /// Reads the preserved fields from an ApplicationSet and the options of the service.
+    /// Reads the preserved fields from an ApplicationSet and from the service's options.
     ///
     /// # Errors
     ///
-    /// Returns an error if rules are invalid, because the fields that they preserve would be lost.
+    /// Returns an error if any rule is invalid, because the fields that it preserves would be lost.
     pub fn from_appset(
         set: &'a ApplicationSet,
         options: &'a AppSetRuleOptions,
@@ -109,7 +110,7 @@ impl<'a> PreservedContent<'a> {
         })
     }
 
-    /// Returns the updated Application; `None` if nothing changes. The operation and the status stay.
+    /// Returns the updated Application, or `None` if nothing changes. The operation and the status are kept.
     pub fn update_application(
         &self,
         live: &Application,
@@ -120,7 +121,8 @@ impl<'a> PreservedContent<'a> {
         let (given, there) = (&desired.metadata, &live.metadata);
         wanted.metadata.annotations =
             merge_preserved(&given.annotations, &there.annotations, &self.annotations);
-        // A comparison removes this annotation. Adding it again would cause endless comparisons.
+        // A comparison removes this annotation. If it were added again, the Application would be compared
+        // endlessly.
         if !there.annotations.contains_key(REFRESH_ANNOTATION) {
             wanted.metadata.annotations.remove(REFRESH_ANNOTATION);
         }
@@ -146,11 +148,11 @@ impl<'a> PreservedContent<'a> {
     }
 }
 
-/// Returns the comparer for the ignored fields; `None` if there are none.
+/// Returns the comparer for ignored fields, or `None` if no fields are ignored.
 pub(crate) fn ignore_comparer(set: &ApplicationSet) -> Result<Option<Comparer>, Vec<IgnoreError>> {
     let rules: Vec<_> = set.spec.ignore_application_differences.iter().map(to_ignore_difference).collect();
     let (comparer, errors) = Comparer::new(&rules, &Tracking::default());
-    // A rule without fields has no effect and does no harm.
+    // A rule without fields has no effect, so it can be ignored.
     let errors: Vec<_> =
         errors.into_iter().filter(|error| !matches!(error, IgnoreError::NoFields { .. })).collect();
     if errors.is_empty() { Ok((!rules.is_empty()).then_some(comparer)) } else { Err(errors) }
@@ -181,7 +183,7 @@ fn merge_preserved(
     all
 }
 
-/// Restores the ignored fields of the live object.
+/// Restores the ignored fields from the live object.
 fn restore_ignored(
     set: &ApplicationSet,
     ignored: &Comparer,
@@ -196,7 +198,7 @@ fn restore_ignored(
     ignored.preserve_ignored(&mut merged, &object(live)?);
     let merged: Application =
         serde_json::from_value(merged.as_value().clone()).map_err(|error| MergeError(error.to_string()))?;
-    // Rules can't change an Application's identity or owner.
+    // Rules can't ignore an Application's identity or owner.
     let mut metadata =
         ObjectMeta { name: wanted.metadata.name, rest: wanted.metadata.rest, ..merged.metadata };
     ownership::set_owner(set, &mut metadata);

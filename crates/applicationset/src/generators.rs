@@ -2,7 +2,7 @@
 
 use tidegate_model::argo::{ApplicationSetGenerator, Generator};
 
-/// Returns true if any generator matches.
+/// Returns true if any of the generators matches.
 pub(crate) fn has_generator(
     entries: &[ApplicationSetGenerator],
     is_meant: &dyn Fn(&Generator<'_>) -> bool,

@@ -7,13 +7,13 @@ use crate::deletion_order::{DELETION_SYNC_ANNOTATION, has_custom_order};
 use crate::rollout::ROLLOUT_ANNOTATION;
 use crate::sync_policy::{AppSetRuleOptions, rolling_steps};
 
-/// Maximum number of annotations named in a message.
+/// Maximum number of annotations listed in a message.
 const NAMES_SHOWN_MAX: usize = 10;
 
 /// Valid strategies.
 const STRATEGIES: [&str; 2] = ["AllAtOnce", "RollingSync"];
 
-/// Returns a message for each setting that has no effect, with the reason.
+/// Returns a message for each setting that has no effect, including the reason.
 pub fn ignored_settings(set: &ApplicationSet, options: &AppSetRuleOptions) -> Vec<String> {
     let unknown = set.unknown_fields();
     let unknown =
@@ -27,8 +27,8 @@ pub fn ignored_settings(set: &ApplicationSet, options: &AppSetRuleOptions) -> Ve
     all.chain(negative_max_updates(set)).collect()
 }
 
-/// Returns a message for each step with a negative `maxUpdate`. As in Argo CD, a negative value counts as 0:
-/// people have to sync the Applications one by one.
+/// Returns a message for each step with a negative `maxUpdate`. As in Argo CD, a negative value counts as 0,
+/// so users must sync the Applications one by one.
 fn negative_max_updates(set: &ApplicationSet) -> Vec<String> {
     let Some(strategy) = &set.spec.strategy else { return Vec::new() };
     let rolling = strategy.rolling_sync.iter().map(|sync| ("rollingSync", "synced", &sync.steps));
@@ -36,8 +36,8 @@ fn negative_max_updates(set: &ApplicationSet) -> Vec<String> {
     let all = rolling.chain(deletion).flat_map(|(field, done, steps)| {
         steps.iter().enumerate().filter_map(move |(index, step)| match step.max_update {
             Some(IntOrString::Int(count)) if count < 0 => Some(format!(
-                "spec.strategy.{field}.steps[{index}].maxUpdate is {count} and counts as 0, so the Applications \
-                 of this step must be {done} manually; use 0, a positive number or a percentage"
+                "spec.strategy.{field}.steps[{index}].maxUpdate is {count} and is treated as 0, so the \
+                 Applications of this step must be {done} manually; use 0, a positive number or a percentage"
             )),
             _ => None,
         })
@@ -45,7 +45,7 @@ fn negative_max_updates(set: &ApplicationSet) -> Vec<String> {
     all.collect()
 }
 
-/// Returns a message for each annotation that looks familiar but has no effect on an ApplicationSet.
+/// Returns a message for each annotation that resembles a known one but has no effect on an ApplicationSet.
 fn ineffective_annotations(set: &ApplicationSet) -> impl Iterator<Item = String> {
     let names = set.metadata.annotations.keys();
     names
@@ -77,7 +77,7 @@ fn ineffective_strategy(set: &ApplicationSet, options: &AppSetRuleOptions) -> Op
     }
 }
 
-/// Returns a message about rollout settings without steps.
+/// Returns a message if rollout settings have no effect because there are no steps.
 fn ineffective_rollout_annotation(set: &ApplicationSet) -> Option<String> {
     let is_annotated = set.metadata.annotations.contains_key(ROLLOUT_ANNOTATION);
     (is_annotated && rolling_steps(set).is_empty()).then(|| {
@@ -87,7 +87,7 @@ fn ineffective_rollout_annotation(set: &ApplicationSet) -> Option<String> {
     })
 }
 
-/// Returns a message about unused deletion steps.
+/// Returns a message if deletion steps are defined but not used.
 fn ineffective_deletion_steps(set: &ApplicationSet) -> Option<String> {
     let strategy = set.spec.strategy.as_ref();
     let in_spec = strategy

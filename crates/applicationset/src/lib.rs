@@ -1,5 +1,5 @@
-//! Rules for ApplicationSets as pure functions: they take the resource, its output, the existing
-//! Applications, the known projects and clusters, and the time, and return what has to be written.
+//! Rules for ApplicationSets as pure functions. They take the resource, its output, the existing
+//! Applications, the known projects and clusters, and the time, and return the changes to write.
 //!
 //! | module | content |
 //! |---|---|

@@ -1,4 +1,4 @@
-//! Maximum number of simultaneous deletions in an ApplicationSet.
+//! Parsing of the limit on simultaneous deletions.
 
 use std::borrow::Cow;
 use std::str::FromStr;
@@ -7,12 +7,12 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::fleet::MaxUpdate;
 
-/// Maximum number of simultaneous deletions in an ApplicationSet.
+/// Maximum number of simultaneous deletions in an ApplicationSet, as a number or a percentage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct MaxDeletions(MaxUpdate);
 
-/// Error: the text is not a valid number of deletions.
+/// Error returned when a string is not a valid number or percentage of deletions.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid number of Applications {0:?}: use a whole number, or a percentage such as 10%")]
 pub struct InvalidMaxDeletions(pub String);
@@ -53,7 +53,8 @@ impl JsonSchema for MaxDeletions {
 }
 
 impl MaxDeletions {
-    /// Returns the limit for this number of Applications. For a percentage, the limit is at least one.
+    /// Returns the limit for this number of Applications. If the limit is a percentage, it is at least one
+    /// Application.
     pub(crate) fn limit_for(self, members: usize) -> usize {
         let members = u32::try_from(members).unwrap_or(u32::MAX);
         usize::try_from(self.0.limit_for(members)).unwrap_or(usize::MAX)

@@ -9,28 +9,28 @@ use crate::status::{ConditionReason, ReconcileFailure};
 /// Complete output of an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetOutput {
-    /// Generated Applications by name.
+    /// Generated Applications, by name.
     pub applications: BTreeMap<String, Application>,
-    /// Rejected names and the reasons: the name is duplicate or invalid. Existing Applications with such a
-    /// name are left alone.
+    /// Rejected names with the reason: the name is duplicate or invalid. Existing Applications with such a
+    /// name are not changed.
     pub rejected: BTreeMap<String, String>,
-    /// Generators without output, and the reasons. Because of these generators, a missing Application may
-    /// still be wanted.
+    /// Generators that produced no output, with the reasons. Because of them, a missing Application may still
+    /// be wanted.
     pub without_output: Vec<String>,
-    /// Errors of failed generators. Because of these generators, a missing Application may still be wanted.
+    /// Errors of failed generators. Because of them, a missing Application may still be wanted.
     pub errors: Vec<String>,
 }
 
 impl AppSetOutput {
-    /// Returns the reason why a missing Application may still be wanted.
+    /// Returns the reason why a missing Application may still be wanted, or `None` if the output is complete.
     pub(crate) fn uncertainty_reason(&self) -> Option<String> {
         let refused = || self.rejected.first_key_value().map(|(name, why)| format!("{name} {why}"));
-        // The missing Application may be the rejected one, with a misspelled name.
+        // The missing Application may be the one that was rejected because of a misspelled name.
         self.errors.first().or(self.without_output.first()).cloned().or_else(refused)
     }
 
-    /// Continues to reject names that the last complete output rejected. The cause may be in the missing
-    /// part: one of two Applications with the same name would otherwise look unique.
+    /// Keeps rejecting names that the last complete output rejected. The cause may be in the part that is
+    /// missing now: one of two Applications with the same name would otherwise look unique.
     pub fn keep_rejected(&mut self, before: &BTreeMap<String, String>) {
         if self.errors.is_empty() && self.without_output.is_empty() {
             return;
@@ -42,7 +42,7 @@ impl AppSetOutput {
         }
     }
 
-    /// Returns the generators' failure for the conditions.
+    /// Returns the generators' failure to report in the conditions.
     pub(crate) fn failure(&self) -> Option<ReconcileFailure> {
         let all = self.errors.join("; ");
         let message = format!(

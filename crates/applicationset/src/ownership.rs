@@ -1,12 +1,12 @@
-//! Ownership of Applications. As everywhere in Kubernetes, the owner reference defines it: an ApplicationSet
-//! changes or deletes only the Applications that it owns. An annotation remains if the reference is lost, and
-//! allows the ApplicationSet to adopt its Applications again.
+//! Ownership of Applications. As everywhere in Kubernetes, the owner reference determines the owner: an
+//! ApplicationSet changes or deletes only Applications that it owns. If the reference is lost, an annotation
+//! remains, and the ApplicationSet can use it to adopt its Applications again.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::{API_VERSION, Application, ApplicationSet, ObjectMeta};
 
-/// Annotation with an Application's ApplicationSet. If the Application has no owner, this ApplicationSet may
-/// adopt it.
+/// Annotation that contains the name of an Application's ApplicationSet. If the Application has no owner,
+/// this ApplicationSet may adopt it.
 pub const APPSET_ANNOTATION: &str = "tidegate.dev/application-set";
 const OWNER_REFERENCES: &str = "ownerReferences";
 const KIND: &str = "ApplicationSet";
@@ -14,11 +14,11 @@ const KIND: &str = "ApplicationSet";
 /// Owner of an Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Owner {
-    /// The ApplicationSet.
+    /// The ApplicationSet itself.
     AppSet,
     /// Another object, identified by kind and name.
     Other(String),
-    /// No owner.
+    /// The Application has no owner.
     Unowned,
 }
 
@@ -50,12 +50,12 @@ fn controller_reference(application: &Application) -> Option<&Value> {
     owner_references(&application.metadata).find(|one| one.get("controller") == Some(&Value::Bool(true)))
 }
 
-/// Returns true if an ApplicationSet may adopt an Application that has no owner.
+/// Returns true if the ApplicationSet may adopt an Application that has no owner.
 pub(crate) fn may_adopt(set: &ApplicationSet, application: &Application) -> bool {
     application.annotation(APPSET_ANNOTATION) == Some(set.metadata.name.as_str())
 }
 
-/// Makes the ApplicationSet the controlling owner, in addition to any other references, and adds its
+/// Makes the ApplicationSet the controlling owner, in addition to any other owner references, and adds the
 /// annotation.
 pub(crate) fn set_owner(set: &ApplicationSet, metadata: &mut ObjectMeta) {
     add_appset_annotation(set, metadata);
@@ -78,8 +78,8 @@ fn add_appset_annotation(set: &ApplicationSet, metadata: &mut ObjectMeta) {
     metadata.annotations.insert(APPSET_ANNOTATION.to_owned(), set.metadata.name.clone());
 }
 
-/// Returns an Application without the reference to its ApplicationSet, so that it outlives it. An
-/// ApplicationSet with the same name may adopt the Application later.
+/// Returns the Application without the owner reference to its ApplicationSet, so that the Application
+/// outlives it. An ApplicationSet with the same name may adopt the Application later.
 pub fn without_owner(set: &ApplicationSet, application: &Application) -> Application {
     let mut free = application.clone();
     let others: Vec<Value> =

@@ -1,5 +1,5 @@
-//! Preview of progressive syncs and deletions, computed by the same state machines that execute them. Only
-//! their start is recorded.
+//! Previews of progressive syncs and deletions, computed by the state machines that execute them. A preview
+//! runs only the start of a machine.
 
 use std::collections::BTreeMap;
 
@@ -31,14 +31,14 @@ pub enum PreviewError {
     /// A step of the progressive sync is invalid.
     #[error(transparent)]
     Step(#[from] InvalidStep),
-    /// The state machine doesn't start.
+    /// The state machine can't start.
     #[error("{0}")]
     NotStarted(String),
 }
 
-/// Changes to an ApplicationSet's Applications before its progressive sync starts, because its generators,
-/// its template or the content of its repositories have changed. Step numbers refer to the progressive sync
-/// and start at 1.
+/// Changes to an ApplicationSet's Applications before its progressive sync starts. They are caused by changes
+/// to its generators, its template or its repositories. Step numbers refer to the progressive sync and start
+/// at 1.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MembersPreview {
@@ -48,11 +48,11 @@ pub struct MembersPreview {
     pub changed: Vec<ChangedMember>,
     /// Applications that would be deleted because they are no longer generated, by name.
     pub deleted: Vec<DeletedMember>,
-    /// Order of these deletions; absent if there are none.
+    /// Order of these deletions. Absent if nothing would be deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<DeletionPreview>,
-    /// Applications that would stay unchanged although they differ from the output or are no longer
-    /// generated, and the reasons.
+    /// Applications that would not be changed although they differ from the output or are no longer
+    /// generated, with the reasons.
     #[serde(rename = "withheld")]
     pub left: BTreeMap<String, String>,
     /// Problems that make the preview incomplete or block some of the changes.
@@ -65,7 +65,7 @@ pub struct MembersPreview {
 pub struct CreatedMember {
     /// Name of the Application.
     pub application: String,
-    /// Step that selects the Application; absent if no step does.
+    /// Step that selects the Application. Absent if no step selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
 }
@@ -76,7 +76,7 @@ pub struct CreatedMember {
 pub struct ChangedMember {
     /// Name of the Application.
     pub application: String,
-    /// Step that selects the Application after the change; absent if no step does.
+    /// Step that selects the Application after the change. Absent if no step selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
     /// Changed fields. Secrets are masked.
@@ -89,10 +89,10 @@ pub struct ChangedMember {
 pub struct DeletedMember {
     /// Name of the Application.
     pub application: String,
-    /// Step that currently selects the Application; absent if no step does.
+    /// Step that currently selects the Application. Absent if no step selects it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub step: Option<u32>,
-    /// True if the Application's objects stay.
+    /// True if the Application's objects are kept.
     pub keeps_objects: bool,
 }
 
@@ -100,36 +100,36 @@ pub struct DeletedMember {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPreview {
-    /// Steps with the Applications that are deleted.
+    /// Deletion steps, with the Applications that are deleted in each.
     #[serde(flatten)]
     pub deletion: TeardownView,
-    /// Applications and objects that remain.
+    /// Applications and objects that are kept.
     #[serde(rename = "remaining")]
     pub kept: Vec<RetainedMember>,
 }
 
-/// Applications or objects that remain after a deletion.
+/// Applications or objects that are kept after a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Remainder")]
 pub struct RetainedMember {
-    /// Kind of remainder.
+    /// Part of the Applications that is kept.
     #[serde(rename = "kind")]
     pub what: RetainedKind,
-    /// Reason why they remain.
+    /// Reason why they are kept.
     #[serde(rename = "reason")]
     pub why: String,
     /// Names of the Applications.
     pub applications: Vec<String>,
 }
 
-/// Kind of remainder after a deletion.
+/// Part of an Application that is kept after a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RemainderType")]
 pub enum RetainedKind {
     /// The Application outlives the ApplicationSet along with all its objects.
     Application,
-    /// The Application is deleted, but its objects stay.
+    /// The Application is deleted, but its objects are kept.
     Objects,
 }
 
@@ -137,15 +137,15 @@ pub enum RetainedKind {
 ///
 /// # Errors
 ///
-/// Returns an error if two members have the same name.
+/// Returns an error if two Applications have the same name.
 pub fn preview_rollout(request: rollout::Request, at: Timestamp) -> Result<RolloutView, PreviewError> {
     let state = start_machine::<ProgressiveSync>(&rollout::Input::Begin(Box::new(request)), at)?;
     rollout::view(&state).ok_or_else(nothing_to_preview)
 }
 
 /// Returns the changes that a reconciliation would make to an ApplicationSet's Applications, with the step
-/// for each. `existing` are all existing Applications, whether or not the ApplicationSet owns them. Without a
-/// progressive sync, there are no steps.
+/// that selects each of them. `existing` contains all existing Applications, including those that the
+/// ApplicationSet doesn't own. Without a progressive sync, there are no steps.
 ///
 /// # Errors
 ///
@@ -190,12 +190,12 @@ fn step_of(steps: &[Step], application: &Application) -> Option<u32> {
     assign_step(expressions, &application.metadata.labels).step.map(|step| step.saturating_add(1))
 }
 
-/// Returns the preview of deleting an ApplicationSet's Applications. Applications that have only been
-/// generated don't have a UID yet.
+/// Returns the preview of deleting an ApplicationSet's Applications. Applications that exist only in the
+/// output don't have a UID yet.
 ///
 /// # Errors
 ///
-/// Returns an error if the order is invalid, along with a fix, or if two Applications have the same name.
+/// Returns an error if the order is invalid or if two Applications have the same name.
 pub fn preview_deletion<'a>(
     set: &ApplicationSet,
     members: impl IntoIterator<Item = &'a Application>,
@@ -224,12 +224,13 @@ pub fn preview_deletion<'a>(
     Ok(DeletionPreview { deletion: preview_ordered_deletion(set, members, at)?, kept: kept.collect() })
 }
 
-/// Returns true if an Application's objects stay when the ApplicationSet deletes the Application.
+/// Returns true if an Application's objects are kept when the ApplicationSet deletes the Application.
 pub fn retains_objects(set: &ApplicationSet, member: &Application) -> bool {
     object_retention_reason(set, member).is_some()
 }
 
-/// Returns the reason why an Application's objects stay when it is deleted along with its ApplicationSet.
+/// Returns the reason why an Application's objects are kept when the Application is deleted along with its
+/// ApplicationSet.
 fn object_retention_reason(set: &ApplicationSet, member: &Application) -> Option<String> {
     let has_finalizer = member.metadata.finalizers.iter().any(|one| is_resources_finalizer(one));
     let missing = || (!has_finalizer).then(|| format!("no finalizer {RESOURCES_FINALIZER}"));

@@ -1,13 +1,13 @@
-//! Checks that the projects and clusters that Applications refer to exist.
+//! Checks that the projects and clusters exist that Applications refer to.
 
 use tidegate_application::project::DEFAULT_PROJECT;
 use tidegate_model::argo::{Application, ApplicationDestination, ApplicationSpec};
 
-/// Current projects and clusters.
+/// Projects and clusters that currently exist.
 pub trait References {
     /// Returns true if a project exists. [`DEFAULT_PROJECT`] always exists.
     fn has_project(&self, name: &str) -> bool;
-    /// Checks that a destination identifies exactly one cluster, which may be unreachable.
+    /// Checks that a destination identifies exactly one cluster. The cluster may be unreachable.
     ///
     /// # Errors
     ///
@@ -18,7 +18,7 @@ pub trait References {
 /// Reason why a destination doesn't identify a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnresolvedCluster {
-    /// The cluster doesn't exist, or no longer exists.
+    /// The cluster doesn't exist or no longer exists.
     #[error("{0}")]
     NotFound(String),
     /// The destination is ambiguous, or the cluster's declaration is invalid.
@@ -37,7 +37,8 @@ pub enum InvalidReference {
     Destination(UnresolvedCluster),
 }
 
-/// Checks that an Application's references exist. Its sync checks permissions later.
+/// Checks that an Application's project and cluster exist. Permissions are checked later, when the
+/// Application is synced.
 pub(crate) fn check_references(
     spec: &ApplicationSpec,
     known: &dyn References,
@@ -48,7 +49,8 @@ pub(crate) fn check_references(
     known.check_destination(&spec.destination).map_err(InvalidReference::Destination)
 }
 
-/// Returns the reason why an Application's cluster is permanently gone, so its objects can't be deleted.
+/// Returns a message if an Application's cluster has been removed permanently, so its objects can't be
+/// deleted.
 pub(crate) fn lost_cluster_reason(application: &Application, known: &dyn References) -> Option<String> {
     match known.check_destination(&application.spec.destination) {
         Err(UnresolvedCluster::NotFound(reason)) => Some(reason),

@@ -1,4 +1,4 @@
-//! Time of an ApplicationSet's next reconciliation if no event occurs.
+//! Time of an ApplicationSet's next scheduled reconciliation.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub const REQUEUE_AFTER_MIN: Duration = Duration::from_secs(1);
 pub const REQUEUE_AFTER_MAX: Duration = Duration::from_secs(8760 * 3600);
 /// Default interval for generators that send requests to other services.
 const REMOTE_REQUEUE_AFTER: Duration = Duration::from_secs(1800);
-/// Delay after a reconciliation in which generation failed or Applications were rejected.
+/// Delay after a reconciliation in which generators failed or Applications were rejected.
 const FAILURE_REQUEUE_AFTER: Duration = Duration::from_secs(180);
 
 /// Result of a reconciliation.
@@ -22,13 +22,13 @@ const FAILURE_REQUEUE_AFTER: Duration = Duration::from_secs(180);
 pub enum ReconcileOutcome {
     /// The output is incomplete because generators or templates have failed.
     Failed,
-    /// Some problems occurred, but the output is complete.
+    /// Problems occurred, but the output is complete.
     Partial,
     /// The reconciliation is complete.
     Complete,
 }
 
-/// Returns the delay until the next scheduled reconciliation; `None` if there is none.
+/// Returns the delay until the next scheduled reconciliation, or `None` if none is needed.
 pub fn requeue_delay(
     set: &ApplicationSet,
     ended: ReconcileOutcome,
@@ -43,7 +43,7 @@ pub fn requeue_delay(
     }
 }
 
-/// Returns true if the output of an ApplicationSet depends on the declared clusters.
+/// Returns true if an ApplicationSet's output depends on the declared clusters.
 pub fn uses_clusters(set: &ApplicationSet) -> bool {
     has_generator(&set.spec.generators, &|generator| {
         matches!(generator, Generator::Clusters(_) | Generator::ClusterDecisionResource(_))
@@ -73,7 +73,7 @@ fn interval(generator: Generator<'_>, options: &AppSetRuleOptions) -> Option<Dur
     }
 }
 
-/// Returns a configured interval; `None` if it isn't positive.
+/// Returns the configured interval, or `None` if it isn't positive.
 fn positive_seconds(said: i64) -> Option<Duration> {
     let said = u64::try_from(said).ok().filter(|said| *said > 0)?;
     Some(Duration::from_secs(said).min(REQUEUE_AFTER_MAX))

@@ -1,14 +1,15 @@
 //! Requests to restart a finished rollout or deletion. The ApplicationSet stores the requester and the reason
-//! until the restart, so that the request survives a crash and the new record names the requester.
+//! until the restart. The request therefore survives a crash, and the record of the new rollout or deletion
+//! contains the requester.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::argo::{ApplicationSet, Time};
 use tidegate_model::{Requester, StreamId, Timestamp};
 
-/// Annotation of an ApplicationSet: the requester of a retry. Only the controller writes it.
+/// Annotation on an ApplicationSet: the requester of a retry. Only the controller writes it.
 pub const RETRY_ANNOTATION: &str = "tidegate.dev/retry-requested-by";
 
-/// All annotations of a retry request.
+/// All annotations that a retry request consists of.
 pub const ANNOTATIONS: [&str; 1] = [RETRY_ANNOTATION];
 
 /// Request to restart a finished rollout or deletion.
@@ -18,7 +19,7 @@ pub struct RetryAnnotation {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
     at: Time,
-    /// The ApplicationSet's newest rollout or deletion at the time of the request.
+    /// The ApplicationSet's newest rollout or deletion when the retry was requested.
     #[serde(default)]
     after: Option<StreamId>,
 }
@@ -29,7 +30,7 @@ impl RetryAnnotation {
         Self { by: by.to_owned(), reason: reason.to_owned(), at, after }
     }
 
-    /// Returns the ApplicationSet's request if it is still outstanding, which means that no newer rollout or
+    /// Returns the ApplicationSet's request if it is outstanding, which means that no newer rollout or
     /// deletion has started.
     pub fn from_appset(set: &ApplicationSet, newest: Option<StreamId>) -> Option<Self> {
         let found: Self = serde_json::from_str(set.metadata.annotations.get(RETRY_ANNOTATION)?).ok()?;
@@ -46,12 +47,12 @@ impl RetryAnnotation {
         self.at.timestamp()
     }
 
-    /// Returns the requester and the reason for the log.
+    /// Returns the requester and the reason in the format that the log uses.
     pub fn requester_text(&self) -> String {
         self.requester().to_text()
     }
 
-    /// Returns the ApplicationSet with the request.
+    /// Returns the ApplicationSet with this request.
     #[must_use]
     pub fn write_to(&self, set: &ApplicationSet) -> ApplicationSet {
         let mut set = set.clone();
@@ -62,7 +63,7 @@ impl RetryAnnotation {
     }
 }
 
-/// Returns the ApplicationSet without the request, once the restart has happened or if there is nothing to
+/// Returns the ApplicationSet without the request, for use after the restart or if there is nothing to
 /// restart. Returns `None` if there is no request.
 pub fn without_retry(set: &ApplicationSet) -> Option<ApplicationSet> {
     set.metadata.annotations.contains_key(RETRY_ANNOTATION).then(|| {
@@ -72,7 +73,7 @@ pub fn without_retry(set: &ApplicationSet) -> Option<ApplicationSet> {
     })
 }
 
-/// Copies the request to an ApplicationSet that was reread from its file.
+/// Copies the request to an ApplicationSet that was read again from its file.
 pub fn carry_over_retry(known: &ApplicationSet, read: &mut ApplicationSet) {
     if let Some(value) = known.metadata.annotations.get(RETRY_ANNOTATION) {
         read.metadata.annotations.insert(RETRY_ANNOTATION.to_owned(), value.clone());

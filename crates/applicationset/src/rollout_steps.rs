@@ -1,10 +1,10 @@
-//! Conversion of an ApplicationSet's steps for the state machines that execute them.
+//! Conversion of an ApplicationSet's steps to the steps of the state machines.
 
 use tidegate_lifecycle::fleet::{Expression, InvalidMaxUpdate, InvalidOperator, MaxUpdate};
 pub use tidegate_lifecycle::teardown::Selection as Step;
 use tidegate_model::argo::{IntOrString, RolloutStep};
 
-/// Invalid step.
+/// Error returned when a step is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{field}, step {step}: {problem}")]
 pub struct InvalidStep {
@@ -12,22 +12,22 @@ pub struct InvalidStep {
     pub field: &'static str,
     /// Number of the step, starting at 1.
     pub step: usize,
-    /// Problem of the step.
+    /// Problem with the step.
     pub problem: StepProblem,
 }
 
-/// Problem of a step.
+/// Problem with a step.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StepProblem {
-    /// Invalid `matchExpressions`.
+    /// The `matchExpressions` are invalid.
     #[error(transparent)]
     Operator(#[from] InvalidOperator),
-    /// Invalid `maxUpdate`.
+    /// The value of `maxUpdate` is invalid.
     #[error(transparent)]
     MaxUpdate(#[from] InvalidMaxUpdate),
 }
 
-/// Parses the steps in the field `of`.
+/// Parses the steps from the field `of`.
 pub fn parse_steps(of: &'static str, written: &[RolloutStep]) -> Result<Vec<Step>, InvalidStep> {
     (1..)
         .zip(written)

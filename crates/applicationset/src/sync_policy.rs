@@ -10,7 +10,7 @@ use crate::max_deletions::MaxDeletions;
 
 /// Default maximum number of entries in `status.resources`.
 pub const RESOURCES_MAX: usize = 5000;
-/// Default interval for generators that read Git or resources.
+/// Default interval for generators that read Git repositories or resources.
 pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
 
 /// Service-wide options for ApplicationSets.
@@ -18,25 +18,25 @@ pub const REQUEUE_AFTER: Duration = Duration::from_secs(180);
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "ApplicationSetOptions")]
 pub struct AppSetRuleOptions {
-    /// Policy for the Applications of all ApplicationSets. `None`: each ApplicationSet decides, and by
-    /// default allows updates and deletions.
+    /// Service-wide policy for the Applications of all ApplicationSets. With `None`, each ApplicationSet has
+    /// its own policy, which by default allows updates and deletions.
     pub policy: Option<ApplicationsSync>,
-    /// True if an ApplicationSet may override the policy. `None`: it may do so only if there is no
-    /// service-wide policy.
+    /// True if an ApplicationSet may override the service-wide policy. With `None`, ApplicationSets may set a
+    /// policy only if there is no service-wide one.
     pub policy_override: Option<bool>,
-    /// Annotations of Applications that all ApplicationSets preserve.
+    /// Annotations that all ApplicationSets preserve on their Applications.
     pub preserved_annotations: Vec<String>,
-    /// Labels of Applications that all ApplicationSets preserve.
+    /// Labels that all ApplicationSets preserve on their Applications.
     pub preserved_labels: Vec<String>,
-    /// True if the strategy `RollingSync` is enabled.
+    /// True if the `RollingSync` strategy is enabled.
     pub progressive_syncs: bool,
     /// Maximum number of entries in `status.resources`; 0 means no limit.
     pub resources_max: usize,
-    /// Default interval for generators that read Git or resources.
+    /// Default interval for generators that read Git repositories or resources.
     #[serde(skip)]
     pub requeue_after: Duration,
-    /// Default for the maximum number of an ApplicationSet's Applications that may be deleted at once because
-    /// they are no longer generated. `None` means no limit.
+    /// Default maximum number of an ApplicationSet's Applications that may be deleted at once because they
+    /// are no longer generated. `None` means no limit.
     pub max_deletions: Option<MaxDeletions>,
 }
 
@@ -55,12 +55,12 @@ impl Default for AppSetRuleOptions {
     }
 }
 
-/// Allowed changes to existing Applications. Missing Applications are always created.
+/// Changes that are allowed to existing Applications. Missing Applications are always created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllowedChanges {
-    /// Updates are allowed.
+    /// True if updates are allowed.
     pub update: bool,
-    /// Deletions are allowed.
+    /// True if deletions are allowed.
     pub delete: bool,
 }
 
@@ -75,7 +75,7 @@ pub fn allowed_changes(set: &ApplicationSet, options: &AppSetRuleOptions) -> All
     AllowedChanges { update, delete }
 }
 
-/// Returns the policy that applies, and where it comes from.
+/// Returns the policy that applies, and the location where it is set.
 fn effective_policy(set: &ApplicationSet, options: &AppSetRuleOptions) -> (ApplicationsSync, &'static str) {
     let own = set.spec.sync_policy.as_ref().and_then(|policy| policy.applications_sync);
     let may_override = options.policy_override.unwrap_or(options.policy.is_none());
@@ -84,14 +84,15 @@ fn effective_policy(set: &ApplicationSet, options: &AppSetRuleOptions) -> (Appli
     own.or(of_all).unwrap_or_default()
 }
 
-/// Returns the reason why an ApplicationSet's Applications must not be deleted; `None` if they may be.
+/// Returns the reason why an ApplicationSet's Applications must not be deleted, or `None` if they may be
+/// deleted.
 pub(crate) fn deletion_refusal(set: &ApplicationSet, options: &AppSetRuleOptions) -> Option<String> {
     let (policy, who) = effective_policy(set, options);
     let word = serde_json::to_value(policy).ok()?.as_str()?.to_owned();
     (!allowed_changes(set, options).delete).then(|| format!("{who} is {word}"))
 }
 
-/// Returns true if an ApplicationSet's strategy is a progressive sync, with or without steps.
+/// Returns true if an ApplicationSet's strategy is `RollingSync`, with or without steps.
 pub fn is_rolling_sync(set: &ApplicationSet) -> bool {
     set.spec
         .strategy
@@ -104,7 +105,7 @@ pub fn is_progressive(set: &ApplicationSet, options: &AppSetRuleOptions) -> bool
     options.progressive_syncs && !rolling_steps(set).is_empty()
 }
 
-/// Returns the steps of the progressive sync of an ApplicationSet; empty for other strategies.
+/// Returns the steps of an ApplicationSet's progressive sync. Empty for other strategies.
 pub(crate) fn rolling_steps(set: &ApplicationSet) -> &[RolloutStep] {
     let strategy = set.spec.strategy.as_ref().filter(|_| is_rolling_sync(set));
     let rolling = strategy.and_then(|strategy| strategy.rolling_sync.as_ref());

@@ -9,21 +9,21 @@ use tidegate_model::argo::{
 use crate::generators::has_generator;
 use crate::webhook_matching;
 
-/// Annotation that requests a reconciliation of an ApplicationSet. The reconciliation removes it.
+/// Annotation that requests a reconciliation of an ApplicationSet. The reconciliation removes the annotation.
 pub const REFRESH_ANNOTATION: &str = "argocd.argoproj.io/application-set-refresh";
 
-/// Effect of a change.
+/// Effect that a change has on an ApplicationSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ReconcileTrigger {
     /// The change has no effect.
     Ignore,
-    /// Updates the status and the running activities.
+    /// Updates the status and the running rollout or deletion.
     Status,
-    /// Generates the Applications and compares them.
+    /// Generates the Applications and reconciles them.
     Reconcile,
 }
 
-/// Returns true if a reconciliation of an ApplicationSet is requested.
+/// Returns true if the annotation requests a reconciliation of the ApplicationSet.
 pub fn is_refresh_requested(set: &ApplicationSet) -> bool {
     set.metadata.annotations.contains_key(REFRESH_ANNOTATION)
 }
@@ -39,7 +39,7 @@ pub fn trigger_of_appset(before: Option<&ApplicationSet>, now: Option<&Applicati
         && other_finalizers(old) == other_finalizers(new)
         && (has_finalizer(new) || !has_finalizer(old))
         && old.deletion_timestamp == new.deletion_timestamp;
-    // The controller itself removes the annotation.
+    // The controller itself removes the annotation, so its removal isn't a change.
     let is_done = is_refresh_requested(before) && !is_refresh_requested(now);
     let without = |set: &ApplicationSet| {
         let mut annotations = set.metadata.annotations.clone();
@@ -55,8 +55,8 @@ pub fn trigger_of_appset(before: Option<&ApplicationSet>, now: Option<&Applicati
     }
 }
 
-/// Returns true if the finalizer is present. The controller itself adds it, but if it is removed, that is an
-/// external change.
+/// Returns true if the finalizer is present. The controller itself adds the finalizer, but only other clients
+/// remove it.
 fn has_finalizer(one: &ObjectMeta) -> bool {
     one.finalizers.iter().any(|finalizer| finalizer == RESOURCES_FINALIZER)
 }
@@ -65,8 +65,8 @@ fn other_finalizers(one: &ObjectMeta) -> Vec<&String> {
     one.finalizers.iter().filter(|finalizer| *finalizer != RESOURCES_FINALIZER).collect()
 }
 
-/// Returns the effect of a change to an Application on its ApplicationSet. Usually the controller itself made
-/// the change.
+/// Returns the effect that a change to an Application has on its ApplicationSet. Usually, the controller
+/// itself made the change.
 pub fn trigger_of_application(before: Option<&Application>, now: Option<&Application>) -> ReconcileTrigger {
     let (before, now) = match (before, now) {
         (Some(before), Some(now)) => (before, now),
@@ -91,7 +91,8 @@ pub fn trigger_of_application(before: Option<&Application>, now: Option<&Applica
 }
 
 /// Returns true if a webhook event may change the output of the generators, including nested ones. `allows`
-/// tests a version against a constraint. Templates may match anything, and plugin inputs are unknown.
+/// checks whether a version satisfies a constraint. A template may match anything, and the inputs of plugins
+/// are unknown.
 pub fn is_affected_by_event(
     set: &ApplicationSet,
     told: &WebhookChanges,
@@ -116,8 +117,8 @@ fn is_affected_by_push(git: &GitGenerator, push: &PushEvent, allows: &dyn Fn(&st
     may_be(&git.repo_url, push.is_to(&source)) && may_be(&git.revision, push.can_move(&git.revision, allows))
 }
 
-/// Returns the parts of the status that matter to an ApplicationSet: sync status, health, operation, and time
-/// of the comparison.
+/// Returns the parts of an Application's status that matter to its ApplicationSet: sync status, health,
+/// operation, and time of the comparison.
 fn relevant_status(application: &Application) -> impl PartialEq {
     let status = &application.status;
     let sync = status.sync.as_ref().map(|sync| (sync.status, sync.revision.clone(), sync.revisions.clone()));

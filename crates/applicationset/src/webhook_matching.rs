@@ -1,9 +1,9 @@
-//! Checks whether webhook events are relevant for generators.
+//! Checks whether a webhook event is relevant to a generator.
 
 use tidegate_application::webhook_events::{ChangeSubject, RepositoryChange, ScmService};
 use tidegate_model::argo::{PullRequestGenerator, ScmGenerator};
 
-/// Returns true if a repository or branch belongs to an owner that a generator searches.
+/// Returns true if the repository or branch in an event belongs to an owner that a generator searches.
 pub(crate) fn matches_provider(scm: &ScmGenerator, news: &RepositoryChange) -> bool {
     if news.subject != ChangeSubject::Repository {
         return false;
@@ -23,7 +23,7 @@ pub(crate) fn matches_provider(scm: &ScmGenerator, news: &RepositoryChange) -> b
             .is_some_and(|one| of(ScmService::AzureDevOps, &one.api, &[&one.organization, &one.team_project]))
         || scm.gitlab.as_ref().is_some_and(|one| {
             let group: Vec<&str> = path_segments(&one.group);
-            // Only the server knows the numeric IDs, and shared projects belong to other groups.
+            // Only the server knows the numeric IDs of groups, and shared projects belong to other groups.
             let is_open = one.group.is_empty() || parse_number(&one.group).is_some();
             let is_in = news.name_starts_with(&group)
                 && (one.include_subgroups || !news.is_deeper_than(group.len() + 1));
@@ -31,7 +31,7 @@ pub(crate) fn matches_provider(scm: &ScmGenerator, news: &RepositoryChange) -> b
         })
 }
 
-/// Returns true if a pull request belongs to the repository of a generator.
+/// Returns true if the pull request in an event belongs to a generator's repository.
 pub(crate) fn matches_pull_requests(requests: &PullRequestGenerator, news: &RepositoryChange) -> bool {
     if news.subject != ChangeSubject::PullRequests {
         return false;

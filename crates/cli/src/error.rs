@@ -39,7 +39,7 @@ pub enum CliError {
     /// A person has paused the operation that the command should continue.
     #[error("{message}")]
     Paused {
-        /// Names the operation and says how to continue it.
+        /// Operation, and how to continue it.
         message: String,
     },
     /// A second signal arrived during the graceful shutdown.
@@ -83,7 +83,7 @@ impl CliError {
         Self::Usage { message: message.into() }
     }
 
-    /// Creates an error that names a file or folder and contains the system's error.
+    /// Creates an error with the path of a file or folder, and the system's error.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Service(ServiceError::Io { action, path: path.into(), source })
     }

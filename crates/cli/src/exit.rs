@@ -16,7 +16,7 @@ pub enum CommandOutcome {
     ClaimConflict,
     /// The plan that was shown cannot run.
     InvalidPlan,
-    /// Open operations are damaged, which was printed.
+    /// Open operations are damaged. A message was already printed.
     Damaged,
     /// A comparison found differences.
     HasDifferences,

@@ -51,7 +51,7 @@ impl Invocation {
         }
     }
 
-    /// Returns the command line definition. Its help names the program as it was called.
+    /// Returns the command line definition. Its help uses the name under which the program was called.
     pub fn command(self) -> Command {
         let command = <Cli as clap::CommandFactory>::command();
         match self {

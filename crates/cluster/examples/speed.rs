@@ -36,7 +36,7 @@ async fn measure(name: &str, cluster: &SimCluster, objects: usize) {
 
 const DEPLOYMENTS: u32 = 2000;
 
-/// Applies Deployments of three pods each, until all are ready.
+/// Applies Deployments of three pods each and waits until they are all ready.
 fn measure_deployments() {
     let mut now = Timestamp::from_millis(1_795_253_400_000);
     let mut state = SimState::new(SimConfig::default(), now);

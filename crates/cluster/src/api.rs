@@ -13,9 +13,10 @@ use tidegate_model::{
 
 use crate::{ClusterError, Container, LogStart, LogStream};
 
-/// Returns the field manager of a write: the engine's manager for a write that belongs to an operation, otherwise the manager of
-/// the service, which writes the resources it manages itself. An operation that applies such a resource takes over fields of the
-/// engine's manager, but not fields of the service's manager.
+/// Returns the field manager of a write. Writes that belong to an operation use the engine's manager; all
+/// other writes are the service's writes to the resources it manages and use the service's manager. An
+/// operation that applies such a resource takes over the engine manager's fields, but not the service
+/// manager's fields.
 pub fn field_manager(operation: Option<OperationId>) -> &'static str {
     operation.map_or(annotations::SERVICE_MANAGER, |_| annotations::FIELD_MANAGER)
 }
@@ -36,7 +37,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// Returns the kinds that the cluster serves at the moment.
     async fn discover(&self) -> Result<Discovery, ClusterError>;
 
-    /// Returns the Kubernetes version that the cluster reports, such as `v1.36.1`, or `None` if it doesn't report a version.
+    /// Returns the Kubernetes version that the cluster reports, such as `v1.36.1`, or `None` if it doesn't
+    /// report one.
     async fn version(&self) -> Result<Option<String>, ClusterError>;
 
     /// Returns an object, or `None` if it does not exist. Fails with [`ErrorKind::UnknownKind`](crate::ErrorKind) if the cluster
@@ -46,20 +48,23 @@ pub trait Cluster: Send + Sync + 'static {
     /// Lists all objects in a scope.
     async fn list(&self, scope: &Scope) -> Result<Listing, ClusterError>;
 
-    /// Returns the live state that a plan needs: the objects that the application owns, and the objects that the query names.
+    /// Returns the live state that a plan needs: the objects that the application owns, and the objects that
+    /// the query lists by name.
     async fn list_live(&self, query: &LiveQuery) -> Result<LiveResult, ClusterError>;
 
-    /// Returns the permissions that the caller lacks, as far as the cluster can report them in advance; other missing permissions
-    /// surface when a call is refused. A cluster without access control returns an empty set.
+    /// Returns the caller's missing permissions, as far as the cluster can report them in advance. Other
+    /// missing permissions become apparent only when a call is refused. A cluster without access control
+    /// returns an empty set.
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError>;
 
     /// Writes a manifest in the requested mode, or performs a dry run.
     async fn apply(&self, request: ApplyRequest) -> Result<ApplyResult, ClusterError>;
 
-    /// Writes an object exactly as given, unless someone else has written it since it was read. Creates the object if it has no
-    /// resource version; otherwise replaces exactly that version. After a concurrent write it fails with
-    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind), [`ErrorKind::Conflict`](crate::ErrorKind) or
-    /// [`ErrorKind::NotFound`](crate::ErrorKind). The changes are recorded for [`field_manager`].
+    /// Writes an object exactly as given, unless another client has written it since it was read. Creates the
+    /// object if it has no resource version; otherwise replaces exactly that version. After a concurrent
+    /// write it fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind),
+    /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind). The changes
+    /// are recorded for [`field_manager`].
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
 
     /// Writes the status of an object, unless the object has been written since it was read. If the kind has a status
@@ -74,8 +79,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// [`ErrorKind::Conflict`](crate::ErrorKind) if its UID or version differs from the requested one.
     async fn delete(&self, request: DeleteRequest) -> Result<DeleteResult, ClusterError>;
 
-    /// Removes one finalizer, guarded by the resource version; on a conflict, reads the object again and retries. Succeeds if the
-    /// object or the finalizer is already gone, or if the object has another UID.
+    /// Removes one finalizer, guarded by the resource version; on a conflict, reads the object again and
+    /// retries. Succeeds if the object or the finalizer no longer exists, or if the object has another UID.
     async fn remove_finalizer(
         &self,
         key: &ObjectKey,
@@ -85,15 +90,16 @@ pub trait Cluster: Send + Sync + 'static {
         operation: Option<OperationId>,
     ) -> Result<(), ClusterError>;
 
-    /// Watches a scope for changes after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind) when that version is
-    /// too old: list again.
+    /// Watches a scope for changes after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind)
+    /// when that version is too old; the caller must then list again.
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError>;
 
-    /// Returns the pods of a workload, found through all intermediate owners. Empty for kinds that don't have pods.
+    /// Returns the pods of a workload, including pods owned through intermediate objects. The list is empty
+    /// for kinds without pods.
     async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError>;
 
-    /// Returns the events about an object that the cluster still keeps, in no particular order. Empty for an object without a
-    /// UID.
+    /// Returns the events about an object that the cluster still stores, in no particular order. The list is
+    /// empty for an object without a UID.
     async fn events(&self, object: &Object) -> Result<Vec<Object>, ClusterError>;
 
     /// Returns the last `limit_bytes` of a container's log. Fails with [`ErrorKind::Unsupported`](crate::ErrorKind) if the
@@ -126,14 +132,15 @@ pub enum Backpressure {
     RateLimited {
         /// Time until the next call is made.
         remaining: Duration,
-        /// Status code and call that asked for the delay. The cluster's own message is omitted because it may quote the request.
+        /// Status code and call for which the cluster requested the delay. The cluster's own message is
+        /// omitted because it may quote the request.
         message: String,
     },
     /// The cluster has not responded.
     Unresponsive {
         /// Time since the request was sent.
         elapsed: Duration,
-        /// The unanswered call: `no answer to GET /api`.
+        /// Description of the unanswered call, such as `no answer to GET /api`.
         message: String,
     },
 }
@@ -146,7 +153,7 @@ impl Backpressure {
                 // Rounds up, so that the last second is shown as 1.
                 let seconds = format_duration(Duration::from_secs(remaining.as_secs().saturating_add(1)));
                 format!(
-                    "the cluster asks to slow down until {} (less than {seconds}): {message}",
+                    "the cluster is rate limiting requests until {} (less than {seconds}): {message}",
                     now + *remaining
                 )
             }
@@ -212,7 +219,7 @@ pub struct Listing {
 /// Permission to perform a verb on objects of a kind in one namespace.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Right {
-    /// `get`, `create`, `patch` …
+    /// The verb, such as `get`, `create` or `patch`.
     pub verb: &'static str,
     /// Kind of the objects.
     pub gvk: Gvk,
@@ -238,9 +245,9 @@ fn is_read(verb: &str) -> bool {
 pub struct MissingRight {
     /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
-    /// Resource in RBAC notation: `configmaps`, `deployments.apps`.
+    /// Resource in RBAC notation, such as `configmaps` or `deployments.apps`.
     pub resource: String,
-    /// `get`, `create`, `patch` …
+    /// The verb, such as `get`, `create` or `patch`.
     pub verb: &'static str,
 }
 
@@ -258,7 +265,7 @@ pub struct LiveQuery {
     pub application: String,
     /// Tracking method that marks the application's objects.
     pub tracking: Tracking,
-    /// Objects to read by name, tracked or not, each with the kind to request.
+    /// Objects to read by name, whether or not they are tracked. Each entry contains the kind to request.
     pub named: BTreeSet<(Gvk, String, String)>,
     /// Locations of objects from the application's earlier syncs.
     pub inventory: BTreeSet<(Gvk, String, String)>,
@@ -293,9 +300,9 @@ pub struct IncompleteSearch {
 /// Extent of a plan's search for objects of its application, in addition to named objects and the inventory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchScope {
-    /// No search, so other objects are not found.
+    /// No search: only named objects and the inventory are read.
     KnownObjects,
-    /// All objects of the kinds that are named or are in the inventory.
+    /// All objects of kinds that occur among the named objects or in the inventory.
     KnownKinds,
     /// The whole cluster, or [`LiveQuery::searched_namespaces`] if the caller cannot list objects across the whole cluster.
     #[default]
@@ -346,14 +353,15 @@ pub enum WriteMode {
         /// Adds the last-applied annotation, for a client-side apply later on.
         client_side: bool,
     },
-    /// Replaces the whole object, or creates it if it is absent. `recreate` deletes the object and creates it again, like
-    /// `kubectl replace --force`; the write is a conflict while finalizers keep the old object.
+    /// Replaces the whole object, or creates it if it is absent. With `recreate`, it deletes the object and
+    /// creates it again, like `kubectl replace --force`. The write fails with a conflict while finalizers
+    /// keep the old object.
     Replace {
         /// Deletes the object and creates it again.
         recreate: bool,
     },
-    /// Deletes the object and applies it again, for changes that an update cannot make. The write is a conflict while finalizers
-    /// keep the old object.
+    /// Deletes the object and applies it again, for changes that an update cannot make. The write fails with
+    /// a conflict while finalizers keep the old object.
     Recreate {
         /// Applies on the server side instead of the client side.
         server_side: bool,
@@ -375,8 +383,8 @@ pub struct ApplyRequest {
     /// removed.
     #[serde(default, with = "tidegate_model::field_handover::managers")]
     pub take_over: Vec<String>,
-    /// Expected version of the object; the write is a [`ErrorKind::Conflict`](crate::ErrorKind) if the object has been written
-    /// since. Empty to accept any version, and for creations.
+    /// Expected version of the object. If the object has been written since, the write fails with
+    /// [`ErrorKind::Conflict`](crate::ErrorKind). Empty to accept any version, and for creations.
     #[serde(default)]
     pub resource_version: String,
     /// Operation that requested the write, for the cluster's audit log.
@@ -419,7 +427,7 @@ pub enum Propagation {
     Foreground,
     /// Deletes the dependents afterwards.
     Background,
-    /// Keeps the dependents, without an owner.
+    /// Keeps the dependents and removes their reference to the owner.
     Orphan,
 }
 
@@ -465,7 +473,7 @@ impl DeleteRequest {
 /// Result of a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeleteResult {
-    /// The object is gone.
+    /// The object no longer exists.
     Gone,
     /// Deletion has started, but finalizers or dependents still keep the object.
     Deleting,

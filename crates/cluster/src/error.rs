@@ -36,21 +36,21 @@ pub struct ImmutableField {
 /// Categories of errors that the engine treats differently.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// 404 for an object.
+    /// 404: the object does not exist.
     NotFound,
-    /// 404 for a kind that the server does not serve (yet).
+    /// 404: the server does not serve the kind (yet).
     UnknownKind,
-    /// 404 because the namespace does not exist.
+    /// 404: the namespace does not exist.
     NamespaceMissing,
-    /// 403 because the namespace is being deleted and accepts no new objects.
+    /// 403: the namespace is being deleted and accepts no new objects.
     NamespaceTerminating,
     /// 409 on create: an object with that name exists.
     AlreadyExists,
     /// 409: the object has changed, a UID precondition failed, or a field has another owner.
     Conflict,
-    /// 403.
+    /// 403: the request is not permitted.
     Forbidden,
-    /// 401.
+    /// 401: the request is not authenticated.
     Unauthorized,
     /// 400 or 422: the object is invalid, or a field is immutable.
     Invalid,
@@ -60,7 +60,7 @@ pub enum ErrorKind {
     Gone,
     /// 429, with the delay that the server requests.
     TooManyRequests {
-        /// `Retry-After`.
+        /// Delay from the `Retry-After` header.
         retry_after: Option<Duration>,
     },
     /// 500: the server failed; the write may or may not have happened.
@@ -72,7 +72,7 @@ pub enum ErrorKind {
     Unavailable,
     /// Timeout or 504: the write may or may not have happened.
     Timeout,
-    /// Not supported by this cluster.
+    /// The cluster does not support the call.
     Unsupported,
 }
 

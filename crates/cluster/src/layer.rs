@@ -11,15 +11,16 @@ use crate::{
     ErrorKind, Listing, LiveQuery, LiveResult, LogStart, LogStream, MissingRight, Right, Scope, WatchStream,
 };
 
-/// A cluster that wraps another cluster and intercepts its calls; every layer thereby implements [`Cluster`].
+/// A cluster that wraps another cluster and intercepts its calls. Every layer implements [`Cluster`]
+/// automatically.
 ///
-/// A wrapper never implements [`Cluster`] itself. Every method is forwarded in one place, here, so a new method reaches the inner
-/// cluster through every wrapper.
+/// A wrapper must not implement [`Cluster`] itself. All methods are forwarded here, so a new method reaches
+/// the inner cluster through every wrapper.
 pub trait Layer: Send + Sync + 'static {
     /// Returns the inner cluster.
     fn inner(&self) -> &dyn Cluster;
 
-    /// Runs a call to the inner cluster, or skips it. `answer` does not start until it is first awaited.
+    /// Runs a call to the inner cluster, or skips it. The future `answer` does not start until it is polled.
     fn intercept<T: Send>(
         &self,
         call: Call,
@@ -98,7 +99,7 @@ pub struct Call {
     pub verb: Verb,
     /// Effect on the cluster.
     pub effect: Effect,
-    /// Name of the object, or the kind if the call concerns several objects; otherwise empty.
+    /// Name of the object, or the kind if the call concerns several objects. Empty for all other calls.
     pub name: String,
     /// Object that the call writes or tries to write.
     pub object: Option<ObjectKey>,

@@ -70,9 +70,9 @@ pub struct Container {
 /// Position at which a log stream starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStart {
-    /// At the latest lines, at most this many.
+    /// At most this many of the latest lines.
     Last(usize),
-    /// At the second of this time, so lines that are already known may be repeated.
+    /// From the second that contains this time, so the stream may repeat lines that the caller already has.
     Since(LogTime),
 }
 

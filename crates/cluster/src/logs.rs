@@ -1,5 +1,5 @@
-//! Continuous log stream of a container, across broken connections and restarts. Delivers each line exactly once, as long as the
-//! cluster still has it.
+//! Continuous log stream of a container that survives broken connections and restarts. It delivers each line
+//! exactly once, as long as the cluster still stores the line.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,9 +17,10 @@ const IDLE_STREAMS_MAX: u32 = 16;
 /// Number of consecutive failures without a new line after which we assume that the server does not have the logs.
 const FAILURES_MAX: u32 = 3;
 
-/// Follows a container of the pod with this UID, starting with its last `lines` lines. The stream ends when the container has
-/// finally terminated and all lines were delivered, or when the pod is gone. Transient errors are retried. If the cluster does
-/// not serve logs or refuses the request, the error is the last item.
+/// Follows a container of the pod with this UID, starting with its last `lines` lines. The stream ends when
+/// the container has terminated for good and all lines were delivered, or when the pod no longer exists.
+/// Transient errors are retried. If the cluster does not serve logs or refuses the request, the error is the
+/// last item.
 pub fn follow_container(
     cluster: Arc<dyn Cluster>,
     container: Container,
@@ -75,7 +76,7 @@ struct LogFollower {
 }
 
 enum Stage {
-    /// Request after this delay. The flag is true if the container was already known to have terminated.
+    /// The next request is sent after this delay. The flag is true if the container had already terminated.
     Opening(Duration, bool),
     Reading(LogStream, bool),
     Finished,
@@ -88,7 +89,8 @@ enum ContainerState {
     Gone,
 }
 
-/// Progress of the delivery. Servers accept only whole seconds as a start, so the first lines of a stream may already be known.
+/// Progress of the delivery. Servers accept only whole seconds as a start time, so a stream may begin with
+/// lines that were already delivered.
 #[derive(Default)]
 struct DeliveryProgress {
     /// Time of the last line; `None` before the first line.
@@ -117,7 +119,7 @@ impl DeliveryProgress {
             }
             self.is_catching_up = false;
         }
-        // The clock may be set back, so within one stream every line is new, regardless of its time.
+        // The clock can be set back, so within one stream every line is new, regardless of its time.
         self.lines_at_last_time = if self.last_time == Some(at) { self.lines_at_last_time + 1 } else { 1 };
         self.last_time = Some(at);
         true
@@ -149,7 +151,8 @@ impl LogFollower {
                 Stage::Reading(stream, had_ended) => {
                     let had_ended = *had_ended;
                     match stream.next().await {
-                        // The server sends a partial line again in full, unless the rest was never written.
+                        // The server sends a partial line again in full, unless the container never wrote the
+                        // rest.
                         Some(Ok(line))
                             if !(line.is_complete
                                 || had_ended && self.partial_line.as_ref() == Some(&line)) =>
@@ -161,8 +164,8 @@ impl LogFollower {
                             if self.progress.is_new(line.at) {
                                 (self.next_delay, self.has_new_line, self.idle_streams) =
                                     (self.backoff.min, true, 0);
-                                // The partial line was the start of this line. Another line with the same time may have the same
-                                // start.
+                                // The partial line was the start of this line. Another line with the same
+                                // time could begin with the same text.
                                 self.partial_line.take_if(|_| line.is_complete);
                                 return Some(Ok(line));
                             }
@@ -172,8 +175,8 @@ impl LogFollower {
                                 return Some(Err(end));
                             }
                         }
-                        // If a stream that was opened after the container terminated contains only known lines, all lines were
-                        // delivered.
+                        // If a stream that was opened after the container terminated contains only lines that
+                        // were already delivered, the log is complete.
                         None if had_ended
                             && !self.has_new_line
                             && (!self.has_partial_line || self.idle_streams >= IDLE_STREAMS_MAX) =>
@@ -254,7 +257,7 @@ impl LogFollower {
     }
 }
 
-/// Returns true if a container will write no more lines.
+/// Returns true if a container won't write any more lines.
 fn has_ended(pod: &Object, container: &str) -> bool {
     let is_over = matches!(pod.text("/status/phase"), "Succeeded" | "Failed");
     let restarts = pod.text("/spec/restartPolicy");
@@ -299,7 +302,8 @@ mod tests {
             lines.iter().map(|millis| progress.is_new(at(*millis))).collect::<Vec<_>>()
         };
         assert_eq!(new(&[1, 5, 5], true), [true, true, true]);
-        // The server repeats the whole second. Meanwhile, a third line with the last known time was written.
+        // The server repeats the whole second. Meanwhile, the container has written a third line with the
+        // last delivered time.
         assert_eq!(new(&[1, 5, 5, 5, 7], true), [false, false, false, true, true]);
         // A clock that is set back does not make lines old.
         assert_eq!(new(&[3, 3], false), [true, true]);

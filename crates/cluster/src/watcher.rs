@@ -30,7 +30,7 @@ pub struct WatchBackoff {
 /// A change to the objects in a scope.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScopeChange {
-    /// The complete list of objects.
+    /// The complete list of the objects in the scope.
     Listed(Vec<Object>),
     /// An object was added or changed.
     Applied(Object),
@@ -40,7 +40,7 @@ pub enum ScopeChange {
     Failing(ClusterError),
 }
 
-/// Follows the objects in a scope. The stream never ends, and only works while it is polled.
+/// Follows the objects in a scope. The stream never ends. It makes progress only while it is polled.
 pub fn list_and_watch(
     cluster: Arc<dyn Cluster>,
     scope: Scope,
@@ -64,9 +64,9 @@ pub fn list_and_watch(
 }
 
 enum Stage {
-    /// List after this delay.
+    /// The scope is listed after this delay.
     Listing(Duration),
-    /// Watch from this resource version after this delay.
+    /// A watch from this resource version is opened after this delay.
     Opening(String, Duration),
     Watching(Watch),
 }
@@ -136,7 +136,7 @@ impl ScopeWatcher {
                 }
                 Stage::Watching(watch) => match watch.changes.next().await {
                     Some(Ok(event)) => watch.handle_event(event),
-                    // The next list shows if the cluster responds.
+                    // The next list shows whether the cluster responds.
                     Some(Err(_)) => {
                         self.stage = Stage::Listing(self.backoff.min);
                         None

@@ -1,4 +1,4 @@
-//! Timer of a running machine.
+//! Timer of a running state machine.
 
 use std::time::Duration;
 
@@ -7,7 +7,8 @@ use tokio::task::AbortHandle;
 
 use crate::inbox::{Arrival, Inbox};
 
-/// Sends a message to an inbox once, at the time that was last set. Dropping it cancels the timer.
+/// Timer that sends a message to an inbox once, at the time set most recently. Dropping the value cancels the
+/// timer.
 #[derive(Default)]
 pub(crate) struct Alarm(Option<AbortHandle>);
 

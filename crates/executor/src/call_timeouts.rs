@@ -30,7 +30,8 @@ impl Layer for ClusterWithTimeouts {
     ) -> Result<T, ClusterError> {
         let limit = match call.verb {
             Verb::Discover | Verb::List | Verb::ListLive => READ_TIMEOUT,
-            // For a watch, the timeout only limits opening it: an open watch can be silent for any time.
+            // For a watch, the timeout only limits opening it: an open watch can be silent for any length of
+            // time.
             _ => CALL_TIMEOUT,
         };
         tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {

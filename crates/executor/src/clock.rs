@@ -25,8 +25,8 @@ struct ClockReading {
 static BEGAN: RwLock<Option<ClockReading>> = RwLock::new(None);
 
 impl SystemClock {
-    /// Sets the process clock, which continues from `time`. For callers that know the time according to the clocks of
-    /// earlier processes.
+    /// Sets the process clock, which continues from `time`. For callers that must not go back behind the
+    /// clocks of earlier processes.
     pub fn set(time: Timestamp) {
         *BEGAN.write().unwrap_or_else(PoisonError::into_inner) =
             Some(ClockReading { time, instant: runtime_now() });
@@ -44,7 +44,7 @@ impl Clock for SystemClock {
     }
 }
 
-/// Returns the wall-clock time, which users can change.
+/// Returns the wall-clock time, which administrators can change.
 fn time_of_day() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
@@ -62,8 +62,8 @@ fn real_now() -> Instant {
     Instant::now()
 }
 
-/// Uptime of a machine, which doesn't depend on its clock. Values of two processes are comparable as long as the
-/// machine wasn't rebooted in the meantime.
+/// Uptime of a machine, which doesn't depend on its clock. Values from different processes are comparable if
+/// the machine wasn't rebooted in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
     /// Identity of the boot.
@@ -82,8 +82,8 @@ impl Uptime {
     }
 }
 
-/// Returns the time that this machine has been suspended since the first call. Monotonic clocks stop during a
-/// suspension. Zero if the system doesn't report it.
+/// Returns the total time that this machine has been suspended since the first call. Monotonic clocks stop
+/// during a suspension. Returns zero if the system doesn't report suspensions.
 pub(crate) fn suspended_time() -> Duration {
     static BEGAN: OnceLock<Option<(Uptime, Instant)>> = OnceLock::new();
     let began = BEGAN.get_or_init(|| Some((Uptime::now()?, real_now())));
@@ -96,8 +96,8 @@ pub(crate) fn suspended_time() -> Duration {
     now.since.saturating_sub(uptime.since).saturating_sub(awake)
 }
 
-/// Clock of the tokio runtime, starting at a given time. In tests it is virtual: it stands still while tasks are
-/// running and jumps to the next timer.
+/// Clock of the tokio runtime, starting at a given time. In tests, the clock is virtual: it stands still
+/// while tasks are running, and then jumps to the next timer.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeClock {
     start: Timestamp,
@@ -105,7 +105,7 @@ pub struct RuntimeClock {
 }
 
 impl RuntimeClock {
-    /// Creates a clock that shows `start` now.
+    /// Creates a clock whose current time is `start`.
     pub fn starting_at(start: Timestamp) -> Self {
         Self { start, origin: tokio::time::Instant::now() }
     }

@@ -15,7 +15,7 @@ use crate::call_timeouts::ClusterWithTimeouts;
 use crate::log::LogFailure;
 use crate::policy_check::ScopeCache;
 
-/// Work on a cluster. The job reports its own completion.
+/// Work to run against a cluster. The job reports its own completion.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
 
 /// Handle to one cluster. It lives as long as the engine, even if its actor is replaced.
@@ -49,12 +49,13 @@ impl ClusterHandle {
         self.connection.as_ref()
     }
 
-    /// Returns the cluster for calls that skip the queue, because a claim must be renewed under any load.
+    /// Returns the cluster for calls that skip the queue. Claim renewals use it, because they must succeed
+    /// under any load.
     pub fn priority_connection(&self) -> Arc<dyn Cluster> {
         Arc::clone(&self.connection_with_timeouts)
     }
 
-    /// Returns the known scopes of kinds.
+    /// Returns the cache of kinds' scopes.
     pub fn scopes(&self) -> Arc<ScopeCache> {
         Arc::clone(&self.scopes)
     }
@@ -78,8 +79,8 @@ impl ClusterHandle {
                     job(cluster).await;
                 }
             };
-            // A call by a failed actor must not reach the cluster after the next actor has repeated it: a hook that had
-            // finished and was deleted would be created a second time.
+            // A call by a failed actor must not reach the cluster after the next actor has repeated it.
+            // Otherwise, a hook that has finished and was deleted would be created a second time.
             tokio::select! {
                 biased;
                 _ = alive.changed() => {}

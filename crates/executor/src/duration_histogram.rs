@@ -42,7 +42,7 @@ impl DurationHistogram {
         self.total_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Returns the current content. Other threads can record durations meanwhile.
+    /// Returns the current content. Other threads can record durations at the same time.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let mut count = 0_u64;
         let mut buckets = Vec::with_capacity(self.bounds.len());

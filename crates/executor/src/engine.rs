@@ -32,7 +32,8 @@ use crate::policy_check::PolicyCheck;
 
 /// Default for the maximum number of concurrent calls to one cluster.
 pub const DEFAULT_IN_FLIGHT: usize = 32;
-/// Maximum time that an orderly shutdown waits for calls in flight. A later resume finds unrecorded results again.
+/// Maximum time that an orderly shutdown waits for calls in flight. Resuming an operation later recovers
+/// results that were not recorded.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs operations. Cheap to clone; all clones share one engine.
@@ -60,8 +61,9 @@ impl Engine {
         receive.await.map_err(|_| EngineError::Stopped)?
     }
 
-    /// Starts an operation. When this returns, the operation's first records are in flight to the log. [`Engine::wait`]
-    /// returns its result. The operation is rejected while the application has another open operation.
+    /// Starts an operation. When this function returns, the operation's first records are being written to
+    /// the log. [`Engine::wait`] returns the operation's result. The operation is rejected if the application
+    /// has another open operation.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
         self.submit_with_policy(request, targets, ClaimConflictPolicy::Refuse).await
     }
@@ -71,9 +73,9 @@ impl Engine {
     /// finished. With [`ClaimConflictPolicy::Supersede`], the open operation is ended first, with a record of the
     /// requester, and the new operation is next.
     ///
-    /// Returns when the operation has started, which can take as long as the other operation. Until then the new
-    /// operation isn't recorded, and dropping the future removes it from the queue. If the other operation is only in
-    /// the log, it is resumed. If that isn't possible, the new operation is rejected.
+    /// Returns when the operation has started, which can take until the other operation has finished. Until
+    /// then the new operation isn't recorded, and dropping the future removes it from the queue. If the other
+    /// operation is only in the log, it is resumed. If that isn't possible, the new operation is rejected.
     pub async fn submit_with_policy(
         &self,
         request: SyncRequest,
@@ -85,8 +87,9 @@ impl Engine {
         Ok(operation)
     }
 
-    /// Ensures that an operation with this id exists, and that it is running unless it has finished. Idempotent: only
-    /// the first call counts. For callers that record the id before any other step.
+    /// Ensures that an operation with this id exists, and that it is running unless it has finished. The call
+    /// is idempotent: only the first call for an id has an effect. It is meant for callers that record the id
+    /// before any other step.
     pub async fn ensure(
         &self,
         operation: OperationId,
@@ -144,8 +147,8 @@ impl Engine {
         Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)
     }
 
-    /// Checks that the log is still at the path where it was opened. If it isn't, the engine fails as it does after a
-    /// failed write ([`Engine::failure`]), before it makes any decision that it couldn't record.
+    /// Checks that the log is still at the path where it was opened. If it isn't, the engine fails as after a
+    /// failed write ([`Engine::failure`]), before it makes a decision that it couldn't record.
     ///
     /// # Errors
     ///
@@ -153,7 +156,7 @@ impl Engine {
     pub async fn check_log(&self) -> Result<(), EngineError> {
         match run_blocking(&self.shared.log, |log| log.check_location()).await {
             Err(error @ LogError::Moved { .. }) => Err(self.fail_log(error.to_string())),
-            // The next write reports other errors.
+            // The next write reports any other error.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -201,7 +204,7 @@ impl Engine {
         self.call_supervisor(submit).await
     }
 
-    /// Resumes an open operation. Has no effect on one that is already running.
+    /// Resumes an open operation. Has no effect on an operation that is already running.
     pub async fn resume(&self, operation: OperationId) -> Result<(), EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::Resume { operation, reply }).await
     }
@@ -218,7 +221,7 @@ impl Engine {
         }
     }
 
-    /// Adds a cluster. Known destinations keep their connection; see [`EngineError::DuplicateCluster`].
+    /// Adds a cluster. Existing destinations keep their connection; see [`EngineError::DuplicateCluster`].
     pub async fn add_cluster(
         &self,
         destination: Destination,
@@ -227,14 +230,15 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
     }
 
-    /// Changes the health rules. Running operations also use the new rules: the objects that they are waiting for are
-    /// read and evaluated again.
+    /// Changes the health rules. Running operations also use the new rules: they read and evaluate again the
+    /// objects that they are waiting for.
     pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::SetHealthRules { rules, reply }).await
     }
 
-    /// Sets the check of project policies, which runs before each write of an operation with a project. Only the first
-    /// call counts. Without this check, the engine never writes for projects with restrictions.
+    /// Sets the check of project policies, which runs before each write of an operation that has a project.
+    /// Only the first call has an effect. Without this check, the engine never writes for projects with
+    /// restrictions.
     pub fn set_policy_check(&self, permits: Arc<dyn PolicyCheck>) {
         let _ = self.shared.policy_check.set(permits);
     }
@@ -244,9 +248,9 @@ impl Engine {
         self.shared.extensions.names()
     }
 
-    /// Evaluates a gate for a step of a progressive sync in the same way as for waves: with the gate definitions, or
-    /// with the actor registered under the name. Reports all answers for as long as this is polled. Returns when no
-    /// more answers can follow. An unknown gate is closed, with that reason.
+    /// Evaluates a gate for a step of a progressive sync in the same way as for waves, using the gate
+    /// definitions or the actor registered under the name. Reports all results while it is polled. Returns
+    /// when no more results can follow. An unknown gate is closed, with that reason.
     pub async fn evaluate_gate(
         &self,
         question: &StepGateRequest,
@@ -256,21 +260,23 @@ impl Engine {
         evaluate_step_gate(&self.shared, question, definitions, tell).await;
     }
 
-    /// Stops in order: starts no more commands and records the commands in flight. All open operations can be resumed.
+    /// Stops the engine in an orderly way: starts no more commands and records the commands in flight. All
+    /// open operations can be resumed later.
     pub async fn shutdown(&self) {
-        // Machines stop first, because they must not receive notifications from operations that are being stopped.
+        // Stop the machines first, because they must not receive notifications from operations that are being
+        // stopped.
         self.shared.machines.shut_down().await;
         let stopping = self.call_supervisor(|reply| SupervisorMessage::Shutdown { reply });
         if tokio::time::timeout(SHUTDOWN_TIMEOUT, stopping).await.is_err() {
             tracing::warn!("calls to the cluster did not end in time; they are checked again on resume");
         }
-        // All actors end with the supervisor.
+        // All actors end together with the supervisor.
         let _ = self.supervisor.stop_and_wait(None, None).await;
         self.shared.broadcaster.close();
         let notifying =
             std::mem::take(&mut *self.notifier_tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for passing_on in notifying {
-            // Notifiers receive all emitted events, unless the log hangs.
+            // Notifiers receive all emitted events unless the log hangs.
             let abort = passing_on.abort_handle();
             if tokio::time::timeout(SHUTDOWN_TIMEOUT, passing_on).await.is_err() {
                 abort.abort();

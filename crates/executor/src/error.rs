@@ -33,7 +33,7 @@ pub enum EngineError {
         operation: OperationId,
     },
     /// The operation has finished.
-    #[error("operation {operation} has ended: {message}; see it with `tidegate ops show {operation}`")]
+    #[error("operation {operation} has ended: {message}; `tidegate ops show {operation}` shows the result")]
     AlreadyFinished {
         /// Id of the operation that received the request.
         operation: OperationId,
@@ -93,7 +93,7 @@ pub enum EngineError {
     /// The log couldn't be read or written.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The log of an operation is inconsistent.
+    /// The records of an operation are inconsistent.
     #[error(transparent)]
     Damaged(#[from] IllegalEvent),
     /// These manifests can't be stored, but others can.

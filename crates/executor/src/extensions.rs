@@ -1,6 +1,8 @@
-//! The extension API: gates, hook runners, health judges and notifiers are ractor actors of the embedding program.
+//! The extension API: gates, hook runners, health judges and notifiers are ractor actors in the embedding
+//! program.
 //!
-//! Spawn the actor, then register it by name with [`EngineBuilder`](crate::EngineBuilder). Annotations refer to the name:
+//! Spawn the actor, then register it by name with [`EngineBuilder`](crate::EngineBuilder). Annotations refer
+//! to that name:
 //!
 //! | actor | message | referenced by |
 //! | --- | --- | --- |
@@ -9,14 +11,14 @@
 //! | health judge | [`HealthRequest`] | `tidegate.dev/health-judge: <name>` on the resource |
 //! | notifier | [`Event`](crate::Event) | receives every event: those after its registration, or all after a position |
 //!
-//! An extension that isn't registered, panics or doesn't reply in time never opens a gate by accident and never makes
-//! the engine fail. Instead, a gate is *closed because …*, a health judge reports *Progressing because …*, and a hook
-//! runner's hook *Failed because …*.
+//! If an extension isn't registered, panics or doesn't reply in time, the engine keeps running and no gate
+//! opens by accident. Instead, a gate is *closed because …*, a health judge reports *Progressing because …*,
+//! and the hook of a hook runner is *Failed because …*.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The actor library in the engine's version.
+/// The actor library, in the version that the engine uses.
 pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
 use tidegate_lifecycle::operation::Verdict;
@@ -29,9 +31,9 @@ pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Asks a gate whether a wave or a step of a progressive sync may start. For a step, `operation` is the rollout,
 /// `application` is the `namespace/name` of the ApplicationSet, and `wave` is the number of the step, counted from 1.
 ///
-/// The request is sent once. A gate whose answer changes later sends another answer, as long as
-/// [`GateReply::is_wanted`] returns true. A gate that can't do this answers once, with the time at which it must be
-/// asked again.
+/// The engine sends the request once. If the answer changes later, the gate sends another answer, as long as
+/// [`GateReply::is_wanted`] returns true. A gate that can't do this answers once and states the time at which
+/// the engine must ask again.
 #[derive(Debug)]
 pub struct GateRequest {
     /// Id of the operation.
@@ -65,7 +67,7 @@ impl GateReply {
         self.0.send(Some(verdict)).is_ok()
     }
 
-    /// Returns true if the wave is still waiting for an answer, or if a later answer can still matter to it.
+    /// Returns true if the wave is still waiting for an answer, or if a later answer can still affect it.
     pub fn is_wanted(&self) -> bool {
         !self.0.is_closed()
     }
@@ -78,8 +80,8 @@ impl GateReply {
 
 /// Asks a runner to run a hook.
 ///
-/// The same operation, hook and attempt can arrive twice if the engine was killed in the meantime. Do the work once,
-/// identified by these three values.
+/// If the engine was killed in the meantime, a runner may receive the same operation, hook and attempt twice.
+/// It must do the work identified by these three values only once.
 #[derive(Debug)]
 pub struct HookRun {
     /// Id of the hook's operation.
@@ -88,11 +90,11 @@ pub struct HookRun {
     pub application: String,
     /// Attempt of the operation, counted from 1.
     pub attempt: u32,
-    /// The planned manifest. It isn't written to the cluster.
+    /// The planned manifest. The engine doesn't write it to the cluster.
     pub manifest: Object,
     /// Cancellation of the hook.
     pub cancellation: Cancellation,
-    /// Receives the hook's result. The only timeout is the hook's own.
+    /// Receives the hook's result. The engine enforces no timeout except the hook's own.
     pub reply: RpcReplyPort<HookResult>,
 }
 
@@ -112,8 +114,8 @@ impl Cancellation {
         *self.0.borrow()
     }
 
-    /// Returns when the hook is canceled. Never returns if the hook ends normally or its engine stops. If the engine
-    /// stops, the next engine runs the hook again.
+    /// Returns when the hook is canceled. Never returns if the hook ends normally or the engine stops. In the
+    /// latter case, the next engine runs the hook again.
     pub async fn wait_until_canceled(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
             std::future::pending::<()>().await;
@@ -157,7 +159,7 @@ impl Extensions {
         }
     }
 
-    /// Asks a health judge. Every error becomes a Progressing status with a reason.
+    /// Asks a health judge for an object's health. Every error becomes a Progressing status with a reason.
     pub async fn request_health(&self, name: &str, object: Object) -> Health {
         let progressing = |reason| Health::new(HealthStatus::Progressing, reason);
         let Some(judge) = self.judges.get(name) else {
@@ -169,7 +171,7 @@ impl Extensions {
         }
     }
 
-    /// Passes a hook to a runner and waits for its end.
+    /// Passes a hook to a hook runner and waits for the result.
     pub async fn run_hook(
         &self,
         name: &str,
@@ -188,7 +190,7 @@ impl Extensions {
     }
 }
 
-/// Sends a question to an actor and waits a limited time for its answer.
+/// Sends a request to an actor and waits a limited time for the answer.
 async fn request_answer<Q, A>(
     actor: &ActorRef<Q>,
     question: impl FnOnce(RpcReplyPort<A>) -> Q,

@@ -9,14 +9,14 @@ use tidegate_model::{Digest, Health, HealthStatus, Object, ObservedState, Timest
 pub(crate) fn rules_digest(rules: &HealthRules) -> Digest {
     let mut hasher = Sha256::new();
     rules.visit_identity(&mut |part| {
-        // Length prefix, so that adjacent parts can't be confused.
+        // Prefix each part with its length, so that adjacent parts can't be confused.
         hasher.update(u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
         hasher.update(part);
     });
     Digest(hasher.finalize().into())
 }
 
-/// Runs an evaluation on a thread where it may take a long time. `None` if the evaluation panicked.
+/// Runs an evaluation on a thread that it may block for a long time. `None` if the evaluation panicked.
 async fn evaluate_blocking<T: Send + 'static>(
     rules: &HealthRules,
     object: &Object,

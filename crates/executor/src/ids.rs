@@ -1,4 +1,4 @@
-//! Ids of operations. They sort in log order even if the clock steps back.
+//! Ids of operations. They sort in log order even if the clock is set back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use uuid::{NoContext, Uuid};
 use crate::log::Log;
 use crate::log::run_blocking;
 
-/// Minimum distance between two ids, because two ids from the same millisecond have no defined order.
+/// Minimum distance between two ids, because the order of two ids from the same millisecond is undefined.
 const ID_DISTANCE_MIN: Duration = Duration::from_millis(1);
 
 /// Creates the id of a new operation. Each call receives a later time than the previous call.
@@ -26,8 +26,9 @@ pub(crate) fn random_ids() -> IdSource {
     })
 }
 
-/// Returns the creation time contained in an operation's id. `None` if the id doesn't contain a time. It may be later
-/// than the clock was, and is never earlier than the creation time of a preceding operation.
+/// Returns the creation time contained in an operation's id. `None` if the id doesn't contain a time. The
+/// time may be ahead of the clock at creation. It is never earlier than the creation time of a preceding
+/// operation.
 pub fn creation_time(operation: OperationId) -> Option<Timestamp> {
     let (seconds, nanoseconds) = operation.0.get_timestamp()?.to_unix();
     let millis = seconds.saturating_mul(1000).saturating_add(u64::from(nanoseconds / 1_000_000));

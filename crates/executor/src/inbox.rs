@@ -1,8 +1,8 @@
 //! Queue of inputs for an operation or another machine.
 //!
-//! Actor mailboxes are unbounded and deliver one message at a time. An inbox keeps at most one wake-up message in the
-//! mailbox, regardless of how much arrives, and the actor takes all arrivals at once. The number of arrivals for an
-//! operation is bounded by its commands in flight and the objects it watches.
+//! Actor mailboxes are unbounded and deliver one message at a time. An inbox keeps at most one wake-up
+//! message in the mailbox, regardless of the number of arrivals, and the actor takes all arrivals at once.
+//! The number of arrivals for an operation is bounded by its commands in flight and the objects it watches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -20,9 +20,9 @@ pub(crate) type Arrival<M = SyncOperation, N = EffectMessage> = tidegate_lifecyc
 
 /// A message for the effects of an operation.
 pub(crate) enum EffectMessage {
-    /// No keeper is running for the claim any more.
+    /// The claim keeper has ended.
     KeeperEnded,
-    /// The claim was released, or its release was given up.
+    /// The claim was released, or releasing it was abandoned.
     ClaimReleased,
     /// Inventory changes of the plan that follows in the queue.
     Inventory(Vec<InventoryChange>),
@@ -32,7 +32,7 @@ pub(crate) enum EffectMessage {
     Mask(Arc<Mask>),
     /// A hook runner has finished the hook of a task in an attempt.
     HookEnded(TaskId, u32),
-    /// The subscription to a concurrency gate has ended. All its answers have already arrived.
+    /// The subscription to a concurrency gate has ended. All its answers precede this message.
     GateUnsubscribed,
     /// The operation is old enough to watch the namespaces that it writes to.
     NamespacesDue,
@@ -65,7 +65,7 @@ impl<M: Machine, N> Inbox<M, N> {
     }
 
     fn lock(&self) -> MutexGuard<'_, tidegate_lifecycle::Inbox<M, N>> {
-        // A panic during a push leaves at most an outdated observation.
+        // A panic during a push can at most leave an outdated observation.
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -74,7 +74,7 @@ impl<M: Machine, N> Inbox<M, N> {
         self.push_all([arrival]);
     }
 
-    /// Appends several arrivals that are taken together.
+    /// Appends several arrivals that the actor must take together.
     pub fn push_all(&self, together: impl IntoIterator<Item = Arrival<M, N>>) {
         let was_empty = {
             let mut arrivals = self.lock();

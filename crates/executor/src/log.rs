@@ -21,7 +21,7 @@ pub(crate) enum AppendFailure {
     Final(String),
     /// The log rejected this group and continues. Contains the log's message.
     Rejected(String),
-    /// The log actor failed, so it isn't known whether the batch was written.
+    /// The log actor failed, so it is unknown whether the batch was written.
     Lost,
 }
 
@@ -38,7 +38,8 @@ pub(crate) async fn run_blocking<T: Send + 'static>(
     let log = Arc::clone(log);
     match tokio::task::spawn_blocking(move || call(&log)).await {
         Ok(result) => result,
-        // Either the log has panicked or the runtime is shutting down. The log can't be trusted in either case.
+        // Either the log has panicked or the runtime is shutting down. In either case, the log is no longer
+        // reliable.
         Err(_) => Err(LogError::Poisoned),
     }
 }
@@ -82,9 +83,9 @@ impl From<StoreError> for CallError {
     }
 }
 
-/// Stores a value as JSON outside the log, unless the log has already failed. If the disk is full, the log counts as
-/// failed, as after an append: the value that can't be stored hasn't had any effect yet, and the operation continues
-/// after a restart.
+/// Stores a value as JSON outside the log, unless the log has already failed. If the disk is full, the log
+/// counts as failed, as after an append: the value had no effect yet, so the operation can continue after a
+/// restart.
 pub(crate) async fn store_json<T: serde::Serialize>(
     log: &Log,
     failure: &LogFailure,
@@ -94,7 +95,7 @@ pub(crate) async fn store_json<T: serde::Serialize>(
         return Err(StoreError::Final(reason.clone()));
     }
     let bytes = serde_json::to_vec(value)
-        .map_err(|error| StoreError::Rejected(format!("the manifests cannot be written as JSON: {error}")))?;
+        .map_err(|error| StoreError::Rejected(format!("the manifests cannot be encoded as JSON: {error}")))?;
     match run_blocking(log, move |log| log.put_blob(&bytes)).await {
         Ok(digest) => Ok(digest),
         Err(error) if is_rejection(&error) => {

@@ -13,7 +13,8 @@ use crate::log::{Log, read_json};
 /// Manifests passed from a submission to planning, so that they don't have to be read again.
 pub(crate) struct SubmittedManifests {
     pub targets: Targets,
-    /// One of a limited number of permits, because not all waiting operations may keep their manifests in memory.
+    /// One of a limited number of permits, so that only some of the waiting operations keep their manifests
+    /// in memory.
     pub permit: OwnedSemaphorePermit,
 }
 
@@ -41,8 +42,8 @@ impl Bundle {
     }
 }
 
-/// Returns the mask for an operation's Secrets. If its manifests can't be read, none of them ever reaches a cluster, so
-/// none of their values can come back.
+/// Returns the mask for an operation's Secrets. If the manifests can't be read, they never reach a cluster,
+/// so their values can't appear in any text from the cluster.
 pub(crate) async fn read_mask(log: &Log, targets: Digest) -> Option<Arc<Mask>> {
     match read_json::<Targets>(log, targets).await {
         Ok(targets) => Some(Arc::new(targets.mask())),

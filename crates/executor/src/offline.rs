@@ -1,5 +1,5 @@
-//! Use of a log without an engine: opening the log, and recording user requests for operations that aren't running. The
-//! requests are executed when the operation is resumed.
+//! Use of a log without an engine: opening the log, and recording user requests for operations that aren't
+//! running. The engine executes the requests when the operation is resumed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use crate::log::Log;
 use crate::log::run_blocking;
 use crate::summary::{Summary, codecs, summarize};
 
-/// Opens the log in a state directory and creates the directory if needed. Repairs summaries that are older than their
-/// records because of damage. `key` seals content stored alongside the log. [default: the directory's own key]
+/// Opens the log in a state directory and creates the directory if needed. Repairs summaries that, because of
+/// damage, are older than their records. `key` encrypts content stored next to the log. [default: the
+/// directory's own key]
 ///
 /// # Errors
 ///
@@ -38,8 +39,8 @@ pub fn open_log(directory: &Path, key: Option<LogKey>) -> Result<Log, LogError> 
 ///
 /// A request to end an operation that is already ending has no effect, so it isn't recorded.
 ///
-/// The caller must ensure that no engine is running the operation at the same time: the log rejects the later of two
-/// writers.
+/// The caller must ensure that no engine is running the operation at the same time: otherwise the log rejects
+/// the later of the two writers.
 pub async fn record_request(
     log: &Log,
     operation: OperationId,
@@ -56,7 +57,7 @@ pub async fn record_request(
     match driver.handle_input(&input, now) {
         Ok(()) => {}
         Err(DriverError::IllegalEvent(illegal)) => return Err(illegal.into()),
-        // No process is executing the earlier request to end the operation. The caller must do so.
+        // No process is executing the earlier request to end the operation. The caller must execute it.
         Err(DriverError::Rejected(Rejection::AlreadyEnding { .. })) if is_end => {}
         Err(DriverError::Rejected(rejection)) => {
             return Err(EngineError::Rejected { operation, reason: rejection.to_string() });
@@ -65,7 +66,7 @@ pub async fn record_request(
     let unknown = EngineError::UnknownOperation { operation };
     let Some(summary) = summarize(driver.state()) else { return Err(unknown) };
     if let Some(batch) = driver.take_batch(now, true) {
-        // A request doesn't have manifests.
+        // A request doesn't contain manifests.
         let append = AppendOf::new(operation, batch.first_sequence, batch.events, summary.into());
         let append = AppendOf { snapshot: batch.snapshot, ..append };
         let log = Arc::clone(log);
@@ -74,8 +75,8 @@ pub async fn record_request(
     view(driver.state()).ok_or(unknown)
 }
 
-/// Returns the open operations whose summary differs from their records. After damage, a repair may find only an older
-/// summary. A paused or finished operation then looks like a running operation.
+/// Returns the open operations whose summary differs from their records. After damage, a repair may have
+/// recovered only an older summary, so that a paused or finished operation looks like a running one.
 pub fn find_wrong_summaries(log: &Log) -> Result<Vec<SummaryCorrection>, LogError> {
     Ok(list_summaries(log, Lookup::open())?
         .into_iter()
@@ -92,8 +93,8 @@ pub struct SummaryCorrection {
     pub append: AppendOf<OperationEvent>,
 }
 
-/// Returns the correction of a wrong summary. Skips operations that can't be read; they report the error when they are
-/// used.
+/// Returns the correction of a wrong summary. Skips operations that can't be read; callers get the error when
+/// they use such an operation.
 fn correct_summary(log: &Log, stored: &Summary) -> Option<SummaryCorrection> {
     let loaded = log.load_as(stored.operation).ok()?;
     let driver = Driver::recover(loaded.snapshot, loaded.events).ok()?;

@@ -1,5 +1,5 @@
-//! Enforcement of an operation's project policy. It is checked before each write, not only at the start of the
-//! operation.
+//! Enforcement of an operation's project policy. The engine checks the policy before each write, not only at
+//! the start of the operation.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::effects::call_error;
 use crate::log::Log;
 use crate::manifests;
 
-/// Time for which the scopes of kinds are cached.
+/// Maximum age of cached scopes of kinds.
 const SCOPE_CACHE_TIME: Duration = Duration::from_secs(60);
 /// Minimum time before the scope of an unknown kind is looked up again.
 const SCOPE_LOOKUP_INTERVAL_MIN: Duration = Duration::from_secs(1);
@@ -24,8 +24,9 @@ const CRD_KIND: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinitio
 
 /// Check of the current project policies.
 pub trait PolicyCheck: Send + Sync + 'static {
-    /// Returns an error if an operation may not write, delete or dry-run an object. If the scope of the object's kind
-    /// is unknown, both scopes must be permitted. The error names the project and the rule.
+    /// Returns an error if an operation may not write, delete or dry-run an object. If the scope of the
+    /// object's kind is unknown, both scopes must be permitted. The error message contains the project and
+    /// the rule.
     fn check_write(
         &self,
         policy: &ProjectPolicy,
@@ -34,7 +35,7 @@ pub trait PolicyCheck: Send + Sync + 'static {
     ) -> Result<(), ClusterError>;
 }
 
-/// Policy of an engine without projects: only operations that started without restrictions continue.
+/// Policy of an engine without projects: only operations that started without restrictions may write.
 struct NoProjects;
 
 impl PolicyCheck for NoProjects {
@@ -131,7 +132,7 @@ struct RestrictedCluster {
 impl RestrictedCluster {
     async fn check(&self, object: &ObjectKey) -> Result<(), ClusterError> {
         let permit = |namespaced| self.policy_check.check_write(&self.policy, object, namespaced);
-        // If both scopes are permitted, discovery isn't needed.
+        // Discovery isn't needed if both scopes are permitted.
         let Err(refusal) = permit(None) else { return Ok(()) };
         let kind = object.group_kind();
         match self.scopes.is_namespaced(self.cluster.as_ref(), &kind).await? {

@@ -1,7 +1,7 @@
 //! Restart policy for actors: a maximum number of restarts within a time window, with increasing delays.
 //!
-//! The engine soon gives up on an actor that fails on every start, but never on an actor that fails once a day,
-//! regardless of how long the engine runs.
+//! The engine soon gives up on an actor that fails on every start. It never gives up on an actor that fails
+//! once a day, regardless of how long the engine runs.
 
 use std::collections::VecDeque;
 use std::time::Duration;

@@ -6,7 +6,7 @@ use tidegate_lifecycle::{rollout, teardown};
 use tidegate_model::{OperationId, OperationPhase, Phase, Timestamp};
 use tidegate_oplog::{Codecs, EntryOf};
 
-/// Summary of an operation. It outlives the operation's records.
+/// Summary of an operation. The summary outlives the operation's records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Id of the operation.
@@ -17,15 +17,15 @@ pub struct Summary {
     pub destination: String,
     /// `Running`, `Terminating`, or the final phase.
     pub phase: OperationPhase,
-    /// True if a user has paused it.
+    /// True if a user has paused the operation.
     pub paused: bool,
-    /// Current activity or wait when the summary was written, or the final message.
+    /// Activity of the operation when the summary was written, or its final message.
     pub message: String,
-    /// Time of acceptance.
+    /// Time at which the operation was accepted.
     pub started_at: Timestamp,
     /// End time; `None` while the operation is open.
     pub finished_at: Option<Timestamp>,
-    /// Number of passed waves, and of all waves.
+    /// Number of completed waves, and total number of waves.
     pub waves: (u32, u32),
     /// Revision of the manifests; empty if unknown.
     #[serde(default)]
@@ -73,7 +73,7 @@ impl From<Summary> for tidegate_oplog::Summary<Details> {
     }
 }
 
-/// Returns the stream kinds that an engine can read.
+/// Returns the codecs of the stream kinds that an engine can read.
 pub fn codecs() -> Codecs {
     Codecs::for_kind::<OperationEvent>().with_kind::<rollout::Event>().with_kind::<teardown::Event>()
 }
@@ -84,7 +84,7 @@ pub(crate) fn summarize(state: &State) -> Option<Summary> {
     let operation = state.operation();
     let outcome = operation.and_then(|operation| operation.outcome.as_ref());
     let waves = operation.map_or((0, 0), |operation| {
-        // SyncFail waves count only if they are executed, as in `explain`.
+        // SyncFail waves count only if they run, as in `explain`.
         let counted = operation
             .plan
             .waves

@@ -18,7 +18,7 @@ const SECTIONS: [&str; 2] = ["metadata", "spec"];
 /// Finalizer that deletes an Application's objects along with it.
 const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 
-/// Generated Application before its name is compared with the names of the others.
+/// Generated Application before its name is compared with those of other Applications.
 pub(crate) struct ApplicationDraft {
     pub(crate) generated: GeneratedApplication,
     /// Reason why the service or the API server would reject the Application.
@@ -154,7 +154,8 @@ impl<'s> ApplicationRenderer<'s> {
     }
 }
 
-/// Fills in empty values: missing, null, or an empty string, list or map. Merges maps recursively.
+/// Replaces empty values (missing, null, or an empty string, list or map) with values from `from`. Merges
+/// maps recursively.
 fn fill_empty(into: &mut Value, from: &Value) {
     let is_empty = match &*into {
         Value::Null => true,
@@ -172,7 +173,7 @@ fn fill_empty(into: &mut Value, from: &Value) {
     }
 }
 
-/// Returns true if a patch determines the finalizers, because it contains some or sets them to null.
+/// Returns true if a patch determines the finalizers, because it contains finalizers or sets them to null.
 fn sets_finalizers(patch: &Value) -> bool {
     match patch.pointer("/metadata/finalizers") {
         Some(Value::Array(finalizers)) => !finalizers.is_empty(),
@@ -181,7 +182,7 @@ fn sets_finalizers(patch: &Value) -> bool {
     }
 }
 
-/// Patches an Application. The project doesn't change, because the patch's author may not be allowed to
+/// Patches an Application. The patch can't change the project, because its author may not be allowed to
 /// choose one.
 fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
     let wrong = |reason: &str| Problem::Patch { reason: reason.to_owned() };
@@ -195,13 +196,13 @@ fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
             )));
         }
     };
-    // Neither section may be absent. A `spec:` without content, which conditions in a template can produce,
-    // changes nothing.
+    // Neither section may be absent. A patch with an empty `spec:`, which conditions in a template can
+    // produce, changes nothing.
     let is_said = |(name, value): &(&String, &Value)| !(value.is_null() && SECTIONS.contains(&name.as_str()));
     let patch: Map<String, Value> =
         patch.iter().filter(is_said).map(|(name, value)| (name.clone(), value.clone())).collect();
     let project = application.pointer("/spec/project").cloned().unwrap_or_default();
-    let fields = application.as_object_mut().ok_or_else(|| wrong("there is nothing to patch"))?;
+    let fields = application.as_object_mut().ok_or_else(|| wrong("the template has no fields to patch"))?;
     patch::apply_patch(fields, &patch).map_err(|reason| Problem::Patch { reason })?;
     for (section, missing) in [("metadata", None), ("spec", Some("destination"))] {
         let section = fields.entry(section).or_insert(Value::Null);

@@ -75,10 +75,10 @@ pub enum Problem {
     /// An unknown template option.
     #[error(transparent)]
     Option(#[from] tidegate_gotmpl::InvalidOption),
-    /// A text isn't a valid template.
+    /// A string isn't a valid template.
     #[error("failed to parse template {template}: {reason}")]
     Parse {
-        /// The text.
+        /// The string.
         template: String,
         /// Position and reason, in Go's wording.
         reason: String,
@@ -86,7 +86,7 @@ pub enum Problem {
     /// A template can't be rendered.
     #[error("failed to execute go template {template}: {reason}")]
     Execute {
-        /// The text.
+        /// The template.
         template: String,
         /// Position and reason, in Go's wording.
         reason: String,
@@ -94,20 +94,20 @@ pub enum Problem {
     /// A tag in a `{{name}}` template is not terminated.
     #[error("failed to parse template {template}: a tag begins with {{{{ but has no }}}}")]
     Unclosed {
-        /// The text.
+        /// The template.
         template: String,
     },
     /// A tag in a `{{name}}` template doesn't contain a name.
     #[error(
-        "failed to parse template {template}: the tag {{{{{tag}}}}} has no name; name a parameter, as in {{{{name}}}}, or remove the tag"
+        "failed to parse template {template}: the tag {{{{{tag}}}}} is empty; add the name of a parameter, as in {{{{name}}}}, or remove the tag"
     )]
     EmptyTag {
-        /// The text.
+        /// The template.
         template: String,
         /// Content of the tag, which is empty or consists of spaces.
         tag: String,
     },
-    /// Two keys of a map become equal.
+    /// Two keys of a map render to the same text.
     #[error("two keys of this map render to {key:?}; use different keys")]
     EqualKeys {
         /// The key.
@@ -130,13 +130,16 @@ pub enum Problem {
         reason: String,
     },
     /// An entry doesn't contain a generator.
-    #[error("no known generator in this entry{}", only_fields_text(.fields))]
+    #[error("this entry does not contain a known generator{}", only_fields_text(.fields))]
     NoGenerator {
         /// Fields of the entry.
         fields: Vec<String>,
     },
     /// An entry of a matrix or merge contains several generators.
-    #[error("more than one generator in this entry: {names}; use a separate entry for each", names = .names.join(", "))]
+    #[error(
+        "this entry contains more than one generator: {names}; use a separate entry for each",
+        names = .names.join(", ")
+    )]
     SeveralGenerators {
         /// Names of the generators.
         names: Vec<String>,
@@ -218,7 +221,7 @@ pub enum Problem {
     NoMatch {
         /// The pattern.
         pattern: String,
-        /// The reason, and what to write instead.
+        /// The reason, and a suggested alternative.
         reason: String,
     },
     /// An invalid regular expression.
@@ -234,18 +237,16 @@ pub enum Problem {
     /// A list generator has unknown fields but no elements. This is an error, because a misspelled field must
     /// not delete all of the generator's Applications.
     #[error(
-        "neither elements nor elementsYaml is set, and {fields} is unknown; for no elements, use elements: []"
+        "neither elements nor elementsYaml is set, and {fields} is unknown; for an empty list, use elements: []"
     )]
     NoElements {
         /// The unknown fields.
         fields: String,
     },
     /// A Git generator doesn't have patterns.
-    #[error(
-        "neither directories nor files is set; select the folders or files to generate parameter sets from"
-    )]
+    #[error("neither directories nor files is set; set one of them to select folders or files")]
     NoPaths,
-    /// All patterns of a Git generator exclude.
+    /// All patterns of a Git generator are exclusions.
     #[error(
         "every entry of {field} has exclude: true, so none selects a path; add an entry without it, such as path: \"*\""
     )]
@@ -253,7 +254,7 @@ pub enum Problem {
         /// Name of the list.
         field: &'static str,
     },
-    /// Each pattern of a Git generator is also excluded.
+    /// Every path that a Git generator's patterns include is also excluded.
     #[error(
         "each path in {field} also has an entry with exclude: true, so none is selected; remove one of the two entries"
     )]
@@ -271,7 +272,7 @@ pub enum Problem {
         /// Reason.
         reason: String,
     },
-    /// A generator selects resources in no way, or in two ways.
+    /// A generator specifies either no way to select resources, or two.
     #[error(
         "there is a problem with the definition of the ClusterDecisionResource generator: set either name or labelSelector"
     )]
@@ -299,7 +300,7 @@ pub enum Problem {
         /// Reason.
         reason: String,
     },
-    /// A generator or selector is invalid after its texts have been rendered.
+    /// A generator or selector is invalid after its templates have been rendered.
     #[error("invalid after rendering: {reason}")]
     InvalidAfterRendering {
         /// Reason.
@@ -329,7 +330,7 @@ impl Problem {
 /// Line of a `templatePatch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchLine {
-    /// Line number, starting at 1. It refers to the patch as written if that contains the same line,
+    /// Line number, starting at 1. It refers to the patch as written if the patch contains the same line, and
     /// otherwise to the rendered patch.
     pub number: usize,
     /// True if the number refers to the rendered patch.
@@ -356,7 +357,7 @@ fn only_fields_text(fields: &[String]) -> String {
 /// Reason why a single Application is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ApplicationRejection {
-    /// Several Applications have this name. All of them are rejected, because it isn't known which one is
+    /// Several Applications have this name. All of them are rejected, because it is unclear which one is
     /// wanted.
     #[error("contains applications with duplicate name: {name}: one from {first}, and one from {second}")]
     Duplicate {
@@ -382,7 +383,7 @@ pub enum ApplicationRejection {
     Invalid {
         /// The name.
         name: String,
-        /// The field, what is wrong with it, and how to fix it.
+        /// The field, its problem, and how to fix it.
         reason: String,
         /// Line of the patch that sets the field.
         line: Option<PatchLine>,

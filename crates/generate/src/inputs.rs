@@ -36,8 +36,8 @@ impl QueryError {
 /// Source of external data for generators.
 ///
 /// Implementations don't fetch data synchronously: `Ok(None)` means that the data isn't available yet. The
-/// implementation records the query, fetches the data on its own, and starts another run; a query can depend
-/// on the result of another query. The default methods return an error that names the generator.
+/// implementation records the query, fetches the data on its own, and starts another run. A query may depend
+/// on the result of another query. The default methods return an error that contains the generator's name.
 pub trait GeneratorInputs {
     /// Returns the declared clusters.
     fn clusters(&mut self) -> Reply<Arc<Vec<Cluster>>> {
@@ -64,7 +64,7 @@ pub trait GeneratorInputs {
     }
 
     /// Returns the resources for a ClusterDecisionResource generator, and the settings in its ConfigMap. The
-    /// generator's texts are already rendered.
+    /// generator's templates are already rendered.
     fn decisions(&mut self, generator: &ClusterDecisionResourceGenerator) -> Reply<Arc<Decisions>> {
         let _ = generator;
         Err(QueryError::new(
@@ -73,7 +73,7 @@ pub trait GeneratorInputs {
         ))
     }
 
-    /// Returns a plugin's unprocessed response. The generator's texts are already rendered.
+    /// Returns a plugin's unprocessed response. The generator's templates are already rendered.
     fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
         let name = &generator.config_map_ref.name;
         Err(QueryError::new(format!(
@@ -83,10 +83,10 @@ pub trait GeneratorInputs {
     }
 
     /// Returns an organization's repositories with their branches, before any filtering. The generator's
-    /// texts are already rendered.
+    /// templates are already rendered.
     ///
-    /// `paths` are the paths whose existence the filters test. [`Branch::paths`] contains the paths that
-    /// exist in each branch.
+    /// `paths` contains the paths that the filters test for existence. [`Branch::paths`] contains the paths
+    /// that exist in each branch.
     fn branches(&mut self, generator: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
         let _ = (generator, paths);
         Err(QueryError::new(
@@ -94,7 +94,7 @@ pub trait GeneratorInputs {
         ))
     }
 
-    /// Returns a repository's pull requests, before any filtering. The generator's texts are already
+    /// Returns a repository's pull requests, before any filtering. The generator's templates are already
     /// rendered.
     fn pull_requests(&mut self, generator: &PullRequestGenerator) -> Reply<Arc<Vec<PullRequest>>> {
         let _ = generator;
@@ -137,7 +137,7 @@ pub struct GitTree {
 /// Resources for a ClusterDecisionResource generator.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Decisions {
-    /// Name of the list in the resources' status. `clusters` if the ConfigMap doesn't specify a name.
+    /// Name of the list in the resources' status. It is `clusters` if the ConfigMap doesn't specify a name.
     pub status_list_key: String,
     /// Field of the list entries that contains the name of a cluster.
     pub match_key: String,
@@ -162,7 +162,7 @@ pub struct Branch {
     pub sha: String,
     /// Labels of the repository.
     pub labels: Vec<String>,
-    /// Requested paths that exist.
+    /// Requested paths that exist in the branch.
     pub paths: BTreeSet<String>,
 }
 

@@ -5,15 +5,16 @@
 //! ApplicationSet ─ generators ─▶ parameter sets ─ selector ─▶ ─ template ─▶ ─ templatePatch ─▶ Applications
 //!                     │  ▲
 //!                     ▼  │
-//!                    World: clusters, files, responses of services
+//!                    GeneratorInputs: clusters, files, responses of services
 //! ```
 //!
-//! Generation is pure: external data comes in through [`GeneratorInputs`], which may not have the data yet.
-//! The same ApplicationSet and the same data always produce the same Applications, in the same order.
+//! Generation is pure: external data comes from [`GeneratorInputs`], which may not have the data yet. The
+//! same ApplicationSet and the same data always produce the same Applications, in the same order.
 //!
-//! Modules: `run` executes the generators, each with a file in `generators`; `templates` renders texts (`fast` those of the form
-//! `{{name}}`), `walk` all texts of a value, `application` the whole template, and `patch` is a strategic merge. `limits` bounds
-//! the resources of a run, and `budget` counts what is left of them.
+//! Modules: `run` executes the generators, each of which has a file in `generators`. `templates` renders
+//! strings (`simple_templates` those of the form `{{name}}`), `render_value` renders all strings of a value,
+//! and `application` renders the whole template. `patch` applies strategic merge patches. `limits` defines
+//! the resource limits of a run, and `budget` tracks the remaining resources.
 
 mod application;
 mod budget;
@@ -58,7 +59,7 @@ pub struct Options {
     /// True if `*` in patterns for Git files doesn't match slashes while `**` does: Argo CD's "new Git file
     /// globbing".
     pub new_globbing: bool,
-    /// Current time for templates, in seconds since 1970. If it is missing, `now` is an error.
+    /// Current time for templates, in seconds since 1970. If it is missing, `now` returns an error.
     pub now: Option<i64>,
 }
 
@@ -78,11 +79,11 @@ pub struct GenerateOutput {
     pub applications: Vec<GeneratedApplication>,
     /// Rejected Applications. Existing Applications with these names must not be changed or deleted.
     pub rejected: Vec<ApplicationRejection>,
-    /// Generators that have no output because their subject doesn't exist, and that tolerate this. If there
-    /// are any, a missing Application may still be wanted.
+    /// Generators that tolerate that their subject doesn't exist and therefore have no output. If there are
+    /// any, an Application missing from the output may still be wanted.
     pub skipped: Vec<SkippedGenerator>,
-    /// Errors of generators that failed while others succeeded. If there are any, a missing Application may
-    /// still be wanted.
+    /// Errors of generators that failed while others succeeded. If there are any, an Application missing from
+    /// the output may still be wanted.
     pub errors: Vec<GenerateError>,
 }
 
@@ -117,17 +118,17 @@ pub struct SkippedGenerator {
 
 /// Generates the Applications of an ApplicationSet.
 ///
-/// Each top-level generator succeeds or fails as a whole. If an error occurs in it, in its nested generators,
-/// or in the templates rendered with its parameter sets, the error is added to [`GenerateOutput::errors`],
-/// and the generator doesn't return any Applications. Other generators aren't affected.
+/// Each top-level generator succeeds or fails as a whole. An error may occur in the generator, in its nested
+/// generators, or in a template rendered with its parameter sets. This function adds the error to
+/// [`GenerateOutput::errors`] and omits all Applications of that generator. Other generators aren't affected.
 ///
 /// If this function returns an error, the result is unknown for every Application, so the caller must not
 /// change or delete any of them.
 ///
 /// # Errors
 ///
-/// Returns an error if no generator succeeds, if the run exceeds a limit, or if there are too many errors. It
-/// contains the errors in generators, templates, patches and external data, each with its location.
+/// Returns an error if no generator succeeds, if the run exceeds a limit, or if there are too many errors.
+/// The error lists the problems in generators, templates, patches and external data, each with its location.
 pub fn generate(
     set: &ApplicationSet,
     world: &mut dyn GeneratorInputs,

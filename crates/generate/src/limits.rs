@@ -2,18 +2,18 @@
 
 use tidegate_gotmpl::Limits;
 
-/// Maximum number of Applications in an ApplicationSet, and of parameter sets in a generator. Ten times the
-/// usual maximum.
+/// Maximum number of Applications in an ApplicationSet, and of parameter sets in a generator. This is ten
+/// times the usual maximum.
 pub const APPLICATIONS_MAX: usize = 20_000;
 
 /// Maximum size of parameter sets and of rendered text in one run, in bytes.
 pub const BYTES_MAX: usize = 256 << 20;
 
-/// Maximum number of steps in one run: template steps, and comparisons of patterns and selectors. They take a
-/// few seconds.
+/// Maximum number of steps in one run: template steps, and comparisons of patterns and selectors. This many
+/// steps take a few seconds.
 pub const STEPS_MAX: usize = 50_000_000;
 
-/// Number of steps that compiling one jq expression counts for. It takes about as long.
+/// Number of steps that compiling one jq expression counts as, which corresponds to its duration.
 pub(crate) const EXPRESSION_STEPS: usize = 1_000;
 
 /// Maximum nesting of generators. Argo CD allows one matrix or merge inside another.

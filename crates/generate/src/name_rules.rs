@@ -1,4 +1,4 @@
-//! Names derived from other texts.
+//! Names derived from other strings.
 
 /// Maximum length of the name of an Application in bytes.
 const NAME_BYTES_MAX: usize = 253;
@@ -6,8 +6,8 @@ const NAME_BYTES_MAX: usize = 253;
 /// Default maximum length of a slug.
 pub(crate) const SLUG_BYTES: usize = 50;
 
-/// Converts a text to a name: lower case, with `-` in place of invalid characters, truncated to the maximum
-/// length.
+/// Converts a string to a name: in lower case, with `-` in place of invalid characters, truncated to the
+/// maximum length.
 pub(crate) fn normalize(text: &str) -> String {
     let allowed = |c: char| if matches!(c, 'a'..='z' | '0'..='9' | '-' | '.') { c } else { '-' };
     // All characters are single bytes now.
@@ -15,7 +15,7 @@ pub(crate) fn normalize(text: &str) -> String {
     name.trim_matches(['-', '.']).to_owned()
 }
 
-/// Converts a text to words separated by `-`, truncated to a number of bytes. With `smart`, truncates only
+/// Converts a string to words separated by `-`, truncated to a number of bytes. With `smart`, truncates only
 /// between two words.
 pub(crate) fn slugify(bytes_max: usize, smart: bool, text: &str) -> String {
     slug(bytes_max, smart, &normalize(text))
@@ -43,7 +43,7 @@ pub(crate) fn slug(bytes_max: usize, smart: bool, text: &str) -> String {
         return slug.to_owned();
     }
     let cut = slug.get(..bytes_max).unwrap_or(slug);
-    // A word that ends exactly at the limit stays.
+    // Keep a word that ends exactly at the limit.
     let ends_there = slug.get(bytes_max..).is_some_and(|rest| rest.starts_with('-'));
     let cut = match cut.rfind('-') {
         Some(end) if smart && !ends_there => cut.get(..end).unwrap_or(cut),
@@ -70,7 +70,7 @@ fn transliterate(c: char) -> Option<&'static str> {
     })
 }
 
-/// Returns the reason if Kubernetes doesn't accept a name.
+/// Returns the reason why Kubernetes rejects a name; `None` if it accepts the name.
 pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     let is_part = |part: &str| {
         let ends = [part.chars().next(), part.chars().last()];
@@ -88,8 +88,8 @@ pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason if Kubernetes rejects a text as a label key, annotation key or finalizer ("qualified
-/// name").
+/// Returns the reason why Kubernetes rejects a string as a label key, annotation key or finalizer ("qualified
+/// name"); `None` if it accepts the string.
 pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     let name = match key.split_once('/') {
         Some((prefix, _)) if invalid_name_reason(prefix).is_some() => {
@@ -105,13 +105,13 @@ pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason if Kubernetes rejects a text as a label value.
+/// Returns the reason why Kubernetes rejects a string as a label value; `None` if it accepts the string.
 pub(crate) fn invalid_label_value_reason(value: &str) -> Option<&'static str> {
     (!is_label_value(value))
         .then_some("use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends")
 }
 
-/// Returns true if a text can be a label value.
+/// Returns true if a string is a valid label value.
 fn is_label_value(text: &str) -> bool {
     const BYTES_MAX: usize = 63;
     let can_end = |c: Option<char>| c.is_none_or(|c| c.is_ascii_alphanumeric());
@@ -121,7 +121,7 @@ fn is_label_value(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
-/// Truncates a text to a number of characters.
+/// Truncates a string to a number of characters.
 pub(crate) fn truncate(text: &str, characters_max: usize) -> &str {
     text.char_indices().nth(characters_max).map_or(text, |(end, _)| text.get(..end).unwrap_or(text))
 }

@@ -24,7 +24,7 @@ pub(crate) fn to_text(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
-        // Drops a zero fraction that JSON may contain: 2.0 is 2.
+        // Drop a zero fraction, which JSON may contain: 2.0 is 2.
         Value::Number(number) => match number.as_f64() {
             Some(float) if number.is_f64() && float.fract() == 0.0 && float.abs() < 1e15 => {
                 format!("{float:.0}")
@@ -35,7 +35,7 @@ pub(crate) fn to_text(value: &Value) -> String {
     }
 }
 
-/// Describes a value for people.
+/// Describes a value in an error message.
 pub(crate) fn describe_kind(value: &Value) -> String {
     match value {
         Value::Null => "null".to_owned(),
@@ -46,7 +46,7 @@ pub(crate) fn describe_kind(value: &Value) -> String {
     }
 }
 
-/// Flattens nested values to strings: `a.b` for `b` in `a`, and `a.0` for the first item of a list.
+/// Flattens nested values to strings. `a.b` is the field `b` of `a`, and `a.0` is the first item of a list.
 pub(crate) fn flatten(parameters: &Parameters) -> Parameters {
     let mut flat = Map::new();
     for (key, value) in parameters {
@@ -70,7 +70,7 @@ fn add_flat(key: String, value: &Value, flat: &mut Parameters) {
     }
 }
 
-/// Adds missing parameters, including those in nested objects. Existing parameters stay.
+/// Adds missing parameters, including those in nested objects. Existing parameters remain unchanged.
 pub(crate) fn add_missing(into: &mut Parameters, from: &Parameters) {
     for (key, value) in from {
         match (into.get_mut(key), value) {

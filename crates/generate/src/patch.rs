@@ -85,20 +85,20 @@ fn merge_lists_by_key(there: &mut Vec<Value>, more: &[Value], key: &str, path: &
     Ok(())
 }
 
-/// Returns the line that sets a field, which is specified as the keys along its path; `None` if the patch
-/// doesn't set the field.
+/// Returns the line of the patch that sets a field; `None` if the patch doesn't set the field. The field is
+/// specified by the keys along its path.
 pub(crate) fn find_patch_line(written: &str, rendered: &str, path: &[&str]) -> Option<PatchLine> {
     let document = tidegate_yaml::parse_document(rendered, &Limits::default()).ok()?;
     let mut node = &document.node;
     let mut key = *path.first()?;
     for segment in path {
         let Content::Map(fields) = &node.content else { break };
-        // A list's name is followed by the index of an entry.
+        // The name of a list is followed by an entry's index.
         let name = segment.split('[').next().unwrap_or(segment);
         let index = segment.strip_prefix(name).map(|index| index.trim_matches(['[', ']']).parse::<usize>());
         match node.get(segment).or_else(|| node.get(name)) {
             Some(field) => (node, key) = (field, name),
-            // A patch replaces lists, so their entries determine even the fields that they lack.
+            // A patch replaces lists as a whole, so a list entry also determines the fields that it omits.
             None if key.is_empty() => break,
             None => {
                 let directive = fields.iter().find(|(name, _)| name == DIRECTIVE || name == RETAIN)?;

@@ -1,4 +1,4 @@
-//! Patterns of folders and files in a repository.
+//! Patterns for folders and files in a repository.
 
 use regex::Regex;
 
@@ -63,13 +63,13 @@ pub(crate) fn strip_leading_dots(pattern: &str) -> &str {
     path
 }
 
-/// Returns the reason if a pattern is probably a mistake, because it only matches names with blanks or braces,
-/// and what to write instead.
+/// Explains why a pattern is probably a mistake, because it matches only names with blanks or braces, and
+/// suggests an alternative. Returns `None` for any other pattern.
 pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -> Option<String> {
     let trimmed = pattern.trim();
     if trimmed != pattern {
         let instead = if trimmed.is_empty() { "*" } else { trimmed };
-        return Some(format!("it begins or ends with a blank; use {instead}, or [ ] for a blank in a name"));
+        return Some(format!("it begins or ends with a space; use {instead}, or [ ] for a space in a name"));
     }
     let unescaped = pattern.replace("\\{", "").replace("[{]", "");
     let has_braces = unescaped.split_once('{').is_some_and(|(_, rest)| rest.contains('}'));
@@ -79,16 +79,16 @@ pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -
     })
 }
 
-/// Returns the reason if no path in any repository can match a pattern, and what to write instead. Excluding
-/// hidden folders is accepted although they are never selected, because such an exclusion only states the
-/// intention.
+/// Explains why no path in any repository can match a pattern, and suggests an alternative. Returns `None`
+/// for any other pattern. Excluding hidden folders is accepted even though they are never selected, because
+/// such an exclusion only states the intention.
 pub(crate) fn impossible_pattern_reason(
     pattern: &str,
     dialect: PatternSyntax,
     is_exclusion: bool,
 ) -> Option<String> {
     let path = strip_leading_dots(pattern);
-    // Git accepts a folder with a trailing slash, and the whole repository.
+    // Git accepts a folder with a trailing slash, and a pattern for the whole repository.
     let is_git = dialect == PatternSyntax::Git;
     let path = if is_git { path.trim_end_matches('/') } else { path };
     let parts = split_parts(path, dialect)?;
@@ -102,9 +102,9 @@ pub(crate) fn impossible_pattern_reason(
     }
     if named.len() < parts.len() {
         let problem = match (parts.first(), parts.last()) {
-            (Some(&""), _) => "no path begins with a slash",
-            (_, Some(&"")) => "no path ends with a slash",
-            _ => "no path has an empty segment or the segment \".\"",
+            (Some(&""), _) => "paths do not begin with a slash",
+            (_, Some(&"")) => "paths do not end with a slash",
+            _ => "paths do not contain an empty segment or the segment \".\"",
         };
         return Some(format!("{problem}; use {}", named.join("/")));
     }
@@ -116,8 +116,8 @@ pub(crate) fn impossible_pattern_reason(
     ))
 }
 
-/// Splits a pattern at its literal slashes, which excludes slashes in `[a/b]` or after `\`. Returns `None` if
-/// a slash is in `{a/b,c}`, whose alternatives have different segments.
+/// Splits a pattern at its literal slashes. Slashes in `[a/b]` or after `\` are not literal. Returns `None`
+/// if a slash is in `{a/b,c}`, whose alternatives have different segments.
 fn split_parts(pattern: &str, dialect: PatternSyntax) -> Option<Vec<&str>> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut braces, mut is_in_class) = (0_usize, false);
@@ -291,9 +291,9 @@ mod tests {
     #[test]
     fn patterns_that_can_never_match_are_found() {
         for (pattern, dialect, said) in [
-            ("apps/*/", PatternSyntax::Shell, Some("no path ends with a slash; use apps/*")),
+            ("apps/*/", PatternSyntax::Shell, Some("paths do not end with a slash; use apps/*")),
             ("apps//*/", PatternSyntax::Shell, Some("use apps/*")),
-            ("/apps/*", PatternSyntax::Shell, Some("no path begins with a slash; use apps/*")),
+            ("/apps/*", PatternSyntax::Shell, Some("paths do not begin with a slash; use apps/*")),
             (".//apps", PatternSyntax::Shell, Some("use apps")),
             ("/", PatternSyntax::Shell, Some("use *")),
             ("", PatternSyntax::Shell, Some("use *")),
@@ -328,7 +328,7 @@ mod tests {
             assert!(is_right, "{pattern} {dialect:?}: {found:?}");
         }
         for (pattern, said) in [
-            ("apps/web/", Some("no path ends with a slash; use apps/web")),
+            ("apps/web/", Some("paths do not end with a slash; use apps/web")),
             ("./", Some("the root of the repository cannot be selected; remove this exclusion")),
             (".github", None),
         ] {

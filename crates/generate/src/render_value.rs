@@ -1,17 +1,17 @@
-//! Rendering of all texts in a value.
+//! Rendering of all strings in a value.
 
 use serde_json::{Map, Value};
 
 use crate::error::Problem;
 
-/// Problem, along with the path of the text that it is in.
+/// Problem, along with the path of the string that contains it.
 #[derive(Debug)]
 pub(crate) struct LocatedProblem {
     pub(crate) path: String,
     pub(crate) problem: Problem,
 }
 
-/// Renders all texts in a value, including map keys. Drops null entries of maps.
+/// Renders all strings in a value, including map keys. Drops null entries of maps.
 pub(crate) fn render_texts(
     value: &Value,
     path: &str,

@@ -146,7 +146,7 @@ impl GenerateRun<'_> {
         )
     }
 
-    /// Renders the texts of a generator, or of a part of it, with the preceding parameters. Excludes its
+    /// Renders the strings of a generator, or of a part of it, with the preceding parameters. Skips its
     /// `values`, which are rendered later, and its template, which has no effect here.
     pub(crate) fn render_part<T: Serialize + DeserializeOwned + Clone>(
         &mut self,

@@ -103,7 +103,10 @@ impl Requirement {
         };
         if takes_values == expression.values.is_empty() {
             let how = if takes_values { "needs values" } else { "takes no values" };
-            return Err(wrong(format!("operator {} of key {:?} {how}", expression.operator, expression.key)));
+            return Err(wrong(format!(
+                "operator {} for key {:?} {how}",
+                expression.operator, expression.key
+            )));
         }
         Ok(Self { key: check_key(&expression.key)?, operator, values: expression.values.clone() })
     }

@@ -1,4 +1,4 @@
-//! Rendering of texts: `{{name}}` or Go templates.
+//! Rendering of strings: `{{name}}` or Go templates.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -97,7 +97,7 @@ impl<'e> Templates<'e> {
         self.engine.is_some()
     }
 
-    /// Renders a text with parameters.
+    /// Renders a string with parameters.
     pub(crate) fn render(
         &mut self,
         text: &str,

@@ -12,7 +12,7 @@ use crate::{name_rules, simple_templates};
 /// Maximum total size, in bytes, of an object's annotations in Kubernetes.
 const ANNOTATIONS_MAX: usize = 256 << 10;
 
-/// Maximum number of parameters named in a message.
+/// Maximum number of parameters that a message lists.
 const LISTED_MAX: usize = 10;
 
 /// Maximum number of edits between a misspelled parameter and the suggestion.
@@ -28,15 +28,15 @@ pub(crate) enum Defect {
     },
     /// A field is missing or invalid.
     Field {
-        /// The field, what is wrong with it, and how to fix it.
+        /// The field, its problem, and how to fix it.
         reason: String,
         /// Line of the patch that sets the field.
         line: Option<PatchLine>,
     },
 }
 
-/// Returns the first defect of an Application whose specification has these problems. `line` returns the line
-/// of the patch that sets a field.
+/// Returns the first defect of an Application with these problems in its specification. `line` is a function
+/// that returns the line of the patch that sets a field.
 pub(crate) fn find_defect(
     application: &Application,
     spec_problems: Vec<SpecProblem>,
@@ -126,11 +126,11 @@ pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: 
         }
         None => "it has no parameters".to_owned(),
     };
-    format!("; the template of the name uses the parameter {shown}, which is missing: {hint}")
+    format!("; the name template uses the parameter {shown}, which is missing: {hint}")
 }
 
-/// Returns the parameter fields that a Go template's actions read, such as `path.basename` for `{{
-/// .path.basename }}`.
+/// Returns the parameters that a Go template's actions read, such as `path.basename` for `{{ .path.basename
+/// }}`.
 fn template_fields(template: &str) -> impl Iterator<Item = &str> {
     let is_between = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '"' | '`'));
     simple_templates::tag_names(template).flat_map(move |action| {

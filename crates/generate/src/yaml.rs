@@ -1,5 +1,5 @@
-//! YAML parser and writer. Both convert through JSON, so other YAML features aren't available. As in Argo CD,
-//! unquoted scalars follow YAML 1.1 (`0755` is 493, `yes` is true).
+//! YAML parser and writer. Both work on JSON values, so YAML features beyond JSON aren't available. As in
+//! Argo CD, unquoted scalars follow YAML 1.1 (`0755` is 493, `yes` is true).
 
 use serde_json::Value;
 use tidegate_yaml::Limits;
@@ -18,7 +18,7 @@ pub(crate) fn write(value: &Value) -> Result<String, String> {
     Ok(text)
 }
 
-/// Converts whole floats to integers. Templates only know floats, but 3.0 must be written as 3.
+/// Converts whole floats to integers. Templates have only floats, but 3.0 must be written as 3.
 fn to_integers(value: &Value) -> Value {
     match value {
         Value::Number(number) if number.is_f64() => {
@@ -37,7 +37,7 @@ fn to_integers(value: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// As in `sigs.k8s.io/yaml`; further tests are in `crates/yaml`.
+    /// Compares some cases with `sigs.k8s.io/yaml`; further tests are in `crates/yaml`.
     #[test]
     fn plain_scalars_are_parsed_as_in_argo_cd() {
         let read = read("mode: 0755\non: off\nport: 8_080\nname: '0755'\n").unwrap();

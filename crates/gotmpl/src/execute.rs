@@ -46,7 +46,8 @@ pub(crate) fn execute(setting: &RenderSettings<'_>, data: Val) -> (Result<String
     (ran.map(|_| run.text), taken)
 }
 
-/// A value, with a flag that is true if Go would hold it as `interface {}`. The flag affects error messages.
+/// A value, with a flag that is true if Go stores the value as `interface {}`. The flag affects error
+/// messages.
 #[derive(Clone, Debug)]
 struct TypedValue {
     value: Val,
@@ -64,7 +65,7 @@ impl TypedValue {
         Self { value, is_interface: elem == Elem::Any }
     }
 
-    /// Go holds null as an interface without a value. Everywhere else, the value is missing.
+    /// Go stores null as an interface without a value. In all other cases, the value is missing.
     fn unwrap_null(self) -> Self {
         match self.value {
             Val::Nil => Self::concrete(Val::Absent),
@@ -225,7 +226,7 @@ impl Executor<'_, '_> {
         // A `break` or `continue` in the else branch of a range affects the enclosing loop.
         let mut flow = Flow::Normal;
         if items.is_empty() {
-            // In that case, the loop variables keep the value of the range expression.
+            // The loop variables keep the value of the range expression.
             flow = self.execute_else(dot, branch)?;
         }
         for (key, item) in items {
@@ -237,7 +238,8 @@ impl Executor<'_, '_> {
         Ok(flow)
     }
 
-    /// Iterates over a number: counts from 0 up to it, in its own type.
+    /// Iterates over a number by counting from 0 up to, but excluding, that number. The counter has the
+    /// number's type.
     fn execute_count(
         &mut self,
         dot: &TypedValue,

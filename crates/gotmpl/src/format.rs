@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::quote::quote_string;
 use crate::value::Val;
 
-/// Maximum nesting depth that is printed. It is limited because `set` can put a map into itself.
+/// Maximum nesting depth of printed values. It is limited because `set` can insert a map into itself.
 const MAX_NESTED: usize = 64;
 /// Smallest power of ten for which the shortest form of a float has an exponent.
 const SHORTEST_LIMIT: i32 = 6;
@@ -59,13 +59,14 @@ fn push_plain(text: &mut String, value: &Val, depth: usize) {
     }
 }
 
-/// Formats a float in the shortest digits without an exponent.
+/// Formats a float with the fewest digits that identify it, without an exponent.
 pub(crate) fn without_exponent(value: f64) -> String {
     let (is_negative, digits, exponent) = shortest(value);
     format!("{}{}", if is_negative { "-" } else { "" }, positional(&digits, exponent))
 }
 
-/// Formats a float like `%v`: shortest digits, with an exponent if the number is very large or very small.
+/// Formats a float like `%v`: with the fewest digits that identify it, and with an exponent if the number is
+/// very large or very small.
 pub(crate) fn float(value: f64) -> String {
     general(value, None)
 }
@@ -73,8 +74,8 @@ pub(crate) fn float(value: f64) -> String {
 /// Number of digits checked for trailing zeros.
 const EXACT_DIGITS: usize = 60;
 
-/// Returns the shortest digits of a nonnegative float, with an exponent: `1.5e3`. If two candidates are
-/// equally close, Go takes the even one.
+/// Formats a nonnegative float with the fewest digits that identify it and with an exponent: `1.5e3`. If two
+/// candidates are equally close, Go chooses the even one.
 pub(crate) fn scientific(value: f64) -> String {
     let written = format!("{value:e}");
     let exact = format!("{value:.EXACT_DIGITS$e}");
@@ -87,7 +88,7 @@ pub(crate) fn scientific(value: f64) -> String {
     if is_half && is_even && lower.parse() == Ok(value) { lower } else { written }
 }
 
-/// Returns the shortest digits of a float and the power of ten of the first digit.
+/// Returns the fewest digits that identify a float, and the power of ten of the first digit.
 fn shortest(value: f64) -> (bool, String, i32) {
     let scientific = scientific(value.abs());
     let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
@@ -103,8 +104,8 @@ pub(crate) fn special_float(value: f64) -> Option<&'static str> {
     }
 }
 
-/// Formats like `%g`: with an exponent if it is below -4 or not below the precision. For the shortest form,
-/// the upper bound is `SHORTEST_LIMIT`.
+/// Formats like `%g`: with an exponent if the exponent is less than -4, or greater than or equal to the
+/// precision. For the shortest form, the upper bound is `SHORTEST_LIMIT`.
 pub(crate) fn general(value: f64, precision: Option<usize>) -> String {
     if let Some(word) = special_float(value) {
         return word.to_owned();

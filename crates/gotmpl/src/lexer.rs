@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Bool,
-    /// A printable character that only the parser interprets, such as a comma.
+    /// A printable character that has a meaning only for the parser, such as a comma.
     Char,
     CharConstant,
     Assign,
@@ -269,7 +269,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Reads a field or a variable: its sign and the letters that follow.
+    /// Reads a field or a variable: its prefix and the letters that follow.
     fn read_name(&mut self, kind: TokenKind) -> LexResult {
         let bytes = 1 + self.rest().get(1..).map_or(0, name_bytes);
         self.check_end(bytes)?;
@@ -314,7 +314,7 @@ impl<'t> Lexer<'t> {
         let rest = self.rest();
         let bytes = number_bytes(rest);
         let next = |at: usize| rest.get(at..).and_then(|rest| rest.chars().next());
-        // Two numbers joined by a sign would be a complex number, which isn't supported.
+        // Two numbers joined by a sign form a complex number. Complex numbers aren't supported.
         let is_sum = matches!(next(bytes), Some('+' | '-'));
         let end = if is_sum { bytes + number_bytes(rest.get(bytes..).unwrap_or_default()) } else { bytes };
         let letter = next(end).filter(|letter| is_name(*letter));

@@ -10,12 +10,11 @@
 //! ```
 //!
 //! Output and error messages match Go's, including positions. A table of cases generated with Go verifies
-//! this. The crate differs where Go depends on the machine or on chance:
+//! this. The crate differs where Go's result depends on the machine or on chance:
 //!
-//! - times are in UTC unless a zone is named, `Local` is UTC too, and the caller sets `now`;
+//! - times are in UTC unless a zone is specified, `Local` also means UTC, and the caller sets `now`;
 //! - functions that generate random values or keys, or read the environment (`randAlpha`, `uuidv4`, `genCA`,
-//!   `env` …), are known but can't be called, because the output of such a template could never be up to
-//!   date;
+//!   `env` …), exist but can't be called, because an Application that uses them would always be out of sync;
 //! - strings are UTF-8, so a function that cuts a character in two inserts a replacement character;
 //! - steps, output and nesting are [limited](Limits).
 //!
@@ -49,12 +48,12 @@ const MAX_DEPTH: usize = 200;
 /// Behavior if a map doesn't have a key: the option `missingkey`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
-    /// Prints `<no value>`: `default` and `invalid`.
+    /// Prints `<no value>` (`missingkey=default` or `missingkey=invalid`).
     #[default]
     Default,
-    /// Returns the zero value of the element type: `zero`.
+    /// Returns the zero value of the element type (`missingkey=zero`).
     Zero,
-    /// Returns an error: `error`.
+    /// Returns an error (`missingkey=error`).
     Error,
 }
 
@@ -80,9 +79,8 @@ impl MissingKey {
 /// Resource limits for one rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of steps. Nodes, commands and loop iterations are one step each. There is also one step
-    /// per 256 bytes or elements that a function returns, and one per 16 nested values that a function
-    /// traverses.
+    /// Maximum number of steps. Nodes, commands and loop iterations count as one step each. So do every 256
+    /// bytes or elements that a function returns, and every 16 nested values that a function traverses.
     pub steps: usize,
     /// Maximum size, in bytes, of the output and of any intermediate string.
     pub output_bytes: usize,
@@ -91,7 +89,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// One million steps, 8 MiB, 200 levels.
+    /// One million steps, 8 MiB of output, and 200 levels of template calls.
     fn default() -> Self {
         Self { steps: 1_000_000, output_bytes: 8 << 20, depth: 200 }
     }
@@ -171,7 +169,7 @@ impl Engine {
         Self { now: Some(seconds), ..self }
     }
 
-    /// Removes functions. A template that names one of them fails to parse, as if the function didn't exist.
+    /// Removes functions. A template that uses one of them fails to parse, as if the function didn't exist.
     #[must_use]
     pub fn without(mut self, names: &[&'static str]) -> Self {
         self.removed.extend_from_slice(names);
@@ -221,8 +219,8 @@ impl Template<'_> {
         self.render_within(data, self.engine.limits).0
     }
 
-    /// Renders the template with separate limits. Also returns the number of steps, for callers that share
-    /// one limit among many renderings.
+    /// Renders the template with separate limits. Returns the output and the number of steps, for callers
+    /// that share one limit among many renderings.
     pub fn render_within(&self, data: &Value, limits: Limits) -> (Result<String, ExecError>, usize) {
         let setting = execute::RenderSettings {
             name: &self.name,

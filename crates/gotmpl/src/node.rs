@@ -1,4 +1,4 @@
-//! Syntax tree of a template. Nodes print as in Go, because error messages quote them.
+//! Syntax tree of a template. Nodes are printed as in Go, because error messages quote them.
 
 use std::fmt;
 use std::rc::Rc;
@@ -67,7 +67,7 @@ pub(crate) enum OperandKind {
     Pipe(Box<Pipe>),
 }
 
-/// A number literal with its spelling and its possible values.
+/// A number literal, with its spelling in the source and its possible values.
 #[derive(Clone, Debug)]
 pub(crate) struct Number {
     pub(crate) text: String,

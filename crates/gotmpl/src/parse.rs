@@ -314,7 +314,7 @@ impl<'t> Parser<'t> {
         Ok(ParsedItem::Nothing)
     }
 
-    /// Parses the body of a template definition, which can't see the surrounding variables.
+    /// Parses the body of a template definition, which has no access to the surrounding variables.
     fn parse_body(&mut self, name: &str, context: &str, line: Option<usize>) -> ParseResult<()> {
         let outer = std::mem::replace(&mut self.variables, vec!["$".to_owned()]);
         let loops = std::mem::take(&mut self.loops);

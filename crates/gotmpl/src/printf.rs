@@ -54,7 +54,8 @@ struct Printer<'f> {
     arguments: &'f [Val],
     /// Index of the next argument.
     next: usize,
-    /// True if an argument was selected by its index. In that case, unused arguments aren't reported.
+    /// True if a directive has selected an argument by its index. In that case, unused arguments aren't
+    /// reported.
     is_indexed: bool,
     /// True if the indexes in this directive refer to existing arguments.
     has_valid_indexes: bool,
@@ -158,7 +159,7 @@ impl Printer<'_> {
         true
     }
 
-    /// Reads digits. If the number is too large, the format ends there.
+    /// Reads digits. If the number is too large, the rest of the format is ignored.
     fn read_number(&mut self) -> Option<usize> {
         let (number, rest) = read_number(self.rest);
         self.rest = rest;
@@ -172,7 +173,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Reads `*`, a width or precision taken from an argument. Also returns true if it is negative.
+    /// Reads `*`, which takes the width or precision from an argument. Returns the number, and true if it is
+    /// negative.
     fn read_number_argument(&mut self, text: &mut String, bad: &str) -> (Option<usize>, bool) {
         let value = self.arguments.get(self.next);
         self.next += usize::from(value.is_some());

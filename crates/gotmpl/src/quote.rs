@@ -60,8 +60,8 @@ fn push_escape(quoted: &mut String, character: char) {
 fn is_printable(character: char) -> bool {
     match character {
         ' ' => true,
-        // Characters other than letters, marks, numbers, punctuation and symbols: control, space, format and
-        // private-use characters.
+        // Characters other than letters, marks, numbers, punctuation and symbols, that is, control, space,
+        // format and private-use characters.
         '\u{ad}'
         | '\u{200b}'..='\u{200f}'
         | '\u{2028}'..='\u{202e}'

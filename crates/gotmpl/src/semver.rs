@@ -193,7 +193,7 @@ impl Comparison {
     }
 
     fn matches(&self, version: &Version) -> bool {
-        // Only constraints that name a prerelease match prereleases.
+        // Only constraints that contain a prerelease match prereleases.
         if !version.prerelease.is_empty() && self.version.prerelease.is_empty() {
             return false;
         }
@@ -213,7 +213,7 @@ impl Comparison {
         }
     }
 
-    /// Returns true if the leading components are equal and the version isn't lower.
+    /// Returns true if the leading components are equal and the version isn't lower than the constraint's.
     fn is_within(&self, version: &Version, numbers: usize) -> bool {
         let own = [self.version.major, self.version.minor, self.version.patch];
         let others = [version.major, version.minor, version.patch];
@@ -221,7 +221,7 @@ impl Comparison {
             && version.compare(&self.version) != Ordering::Less
     }
 
-    /// `^`: the first nonzero component must not change.
+    /// Matches the operator `^`: the first nonzero component must be equal.
     fn matches_caret(&self, version: &Version) -> bool {
         let same = match (self.version.major, self.version.minor, self.component_count) {
             (_, _, 0) => 0,

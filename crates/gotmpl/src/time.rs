@@ -68,7 +68,7 @@ impl Time {
         }
     }
 
-    /// Formats a time like Go: `2006-01-02 15:04:05 +0000 UTC`.
+    /// Formats a time like Go, as in `2006-01-02 15:04:05 +0000 UTC`.
     pub(crate) fn to_go_text(self) -> String {
         self.format("2006-01-02 15:04:05.999999999 -0700 MST", &self.own_offset())
     }
@@ -137,7 +137,7 @@ impl Time {
         };
     }
 
-    /// `.000` keeps trailing zeros, `.999` does not.
+    /// Formats the fraction of a second. `.000` keeps trailing zeros, `.999` does not.
     fn fraction(self, part: &str) -> String {
         let digits = format!("{:09}", self.nanos);
         let (separator, places) = part.split_at(1);
@@ -151,7 +151,7 @@ impl Time {
         }
     }
 
-    /// Parses a time by a layout. Only the layout's fields are read.
+    /// Parses a time by a layout. Only fields in the layout are read.
     pub(crate) fn parse(layout: &str, text: &str) -> Option<Self> {
         let mut reading = TimeParser {
             year: 0,

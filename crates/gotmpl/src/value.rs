@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::semver::Version;
 use crate::time::Time;
 
-/// Maximum number of values, or of 64-byte pieces of text, that are passed to a caller's function.
+/// Maximum number of values, or of 64-byte pieces of text, that can be passed to a custom function.
 const NODES_MAX: usize = 1_000_000;
 
 /// Value in a template.
@@ -52,7 +52,7 @@ pub(crate) struct List {
     pub(crate) items: Rc<Vec<Val>>,
 }
 
-/// Shared map. If `set` or `unset` changes it, all holders see the change.
+/// Shared map. If `set` or `unset` changes the map, the change is visible through all references to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     pub(crate) elem: Elem,
@@ -317,7 +317,7 @@ impl Val {
         }
     }
 
-    /// Compares the type and the content, like `reflect.DeepEqual`.
+    /// Compares types and contents, like `reflect.DeepEqual`.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Absent | Self::Nil, Self::Absent | Self::Nil) => true,

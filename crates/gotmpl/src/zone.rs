@@ -33,7 +33,7 @@ impl Offset {
 pub(crate) struct Zone(Option<TimeZone>);
 
 impl Zone {
-    /// Looks up a zone by its exact name. `Local` and an empty name are UTC.
+    /// Looks up a zone by its exact name. `Local` and an empty name mean UTC.
     pub(crate) fn find(name: &str) -> Option<Self> {
         if matches!(name, "" | "UTC" | "Local") {
             return Some(Self(None));
@@ -47,7 +47,7 @@ impl Zone {
 
     pub(crate) fn offset_at(&self, seconds: i64) -> Offset {
         let Some(zone) = &self.0 else { return Offset::utc() };
-        // Outside the range of timestamps, the first and last rules apply.
+        // For times outside the range of timestamps, the first or last rule applies.
         let edge = if seconds < 0 { Timestamp::MIN } else { Timestamp::MAX };
         let moment = Timestamp::from_second(seconds).unwrap_or(edge);
         let info = zone.to_offset_info(moment);

@@ -7,7 +7,7 @@ use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, r
 
 /// Returns the health of a definition: Healthy once its kind is served.
 ///
-/// Returns Progressing while the `Established` condition is missing, because other controllers can write
+/// Returns Progressing while the `Established` condition is missing, because other controllers may write
 /// their conditions first.
 pub(crate) fn custom_resource_definition(object: &Object) -> Verdict {
     if object.is_deleting() {

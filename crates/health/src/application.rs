@@ -6,7 +6,7 @@ use tidegate_model::{HealthStatus, Object};
 use crate::verdict::worst_status;
 
 /// Returns the health of an application, which is the worst health of its live objects. Ignores objects that
-/// don't have a health status and objects excluded by annotation.
+/// don't have a health status and objects that an annotation excludes.
 pub fn application_health<'o>(
     judged: impl IntoIterator<Item = (&'o Object, Option<HealthStatus>)>,
 ) -> HealthStatus {

@@ -1,5 +1,5 @@
-//! Kinds of `argoproj.io`. Application doesn't have a rule: an app of apps doesn't wait for its children
-//! unless configured to.
+//! Kinds of `argoproj.io`. The Application kind doesn't have a rule: an app of apps waits for its children
+//! only if it is configured to.
 
 use tidegate_model::Object;
 
@@ -23,7 +23,7 @@ pub(crate) fn workflow(object: &Object) -> Verdict {
 }
 
 /// Returns the health of a Rollout, which is its phase once the controller has observed the newest spec.
-/// Controllers before 1.0 don't write a phase; in that case, replicas are counted.
+/// Controllers before 1.0 don't write a phase. In that case, the health depends on the number of replicas.
 pub(crate) fn rollout(object: &Object) -> Verdict {
     let node = Node::for_object(object);
     let conditions = node.conditions()?;
@@ -95,8 +95,8 @@ fn rollout_without_phase(node: Node<'_>, conditions: &[Condition<'_>]) -> Verdic
     healthy(format!("{available} of {wanted} replicas available"))
 }
 
-/// Returns true if the workload that the Rollout uses as its template is newer than the version that the
-/// controller observed. The observed generation is written as text.
+/// Returns true if the controller hasn't observed the newest version of the workload that the Rollout uses as
+/// its template. The controller writes the observed generation as a string.
 fn workload_not_observed(object: &Object, node: Node<'_>) -> Result<bool, HealthError> {
     let Some(generation) = object.annotation("rollout.argoproj.io/workload-generation") else {
         return Ok(false);
@@ -105,8 +105,8 @@ fn workload_not_observed(object: &Object, node: Node<'_>) -> Result<bool, Health
     Ok(node.has("spec.workloadRef")? && generation != observed)
 }
 
-/// Returns a message if the controller hasn't observed the newest spec of a Rollout. Rollouts write the
-/// observed generation as text. Controllers before 1.0 wrote a hash there, which is ignored.
+/// Returns a message if the controller hasn't observed the newest spec of a Rollout. The controller writes
+/// the observed generation as a string. Controllers before 1.0 wrote a hash to this field, which is ignored.
 fn rollout_not_observed(object: &Object, node: Node<'_>) -> Result<Option<String>, HealthError> {
     let generation = object.generation();
     let observed = match node.text("status.observedGeneration")? {

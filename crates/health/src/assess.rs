@@ -7,14 +7,14 @@ use crate::{HealthError, HealthRules, layers};
 /// Time for callers that don't have a clock. Scripts see this time, and grace periods never end.
 const UNKNOWN_TIME: Timestamp = Timestamp::from_millis(0);
 
-/// Returns the health of an object by the built-in rules, as if its grace period never ended. Like
-/// [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
+/// Returns the health of an object according to the built-in rules, as if its grace period never ended. Same
+/// as [`HealthRules::assess`](crate::HealthRules::assess) without scripts.
 pub fn assess(object: &Object) -> Option<Result<Health, HealthError>> {
     HealthRules::built_in().assess(object, UNKNOWN_TIME)
 }
 
-/// Returns the observation of an object at a time, for the operation's state machine, by the built-in rules.
-/// Like [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
+/// Returns the observation of an object at a given time according to the built-in rules, for the operation's
+/// state machine. Same as [`HealthRules::observe`](crate::HealthRules::observe) without scripts.
 pub fn observe(object: &Object, at: Timestamp) -> Observation {
     HealthRules::built_in().observe(object, at)
 }

@@ -10,8 +10,8 @@ use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, r
 /// Annotation that contains the conditions in `autoscaling/v1`, whose status doesn't have conditions.
 const CONDITIONS_V1: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
-/// Pairs of condition type and reason that mean that scaling doesn't work, regardless of the condition's
-/// status.
+/// Pairs of a condition type and a reason. Each pair means that scaling doesn't work, regardless of the
+/// condition's status.
 const FAILURES: [(&str, &str); 8] = [
     ("AbleToScale", "FailedGetScale"),
     ("AbleToScale", "FailedUpdateScale"),
@@ -28,7 +28,7 @@ pub(crate) fn conditions_v1(object: &Object) -> Option<Value> {
     serde_json::from_str(object.annotation(CONDITIONS_V1)?).ok()
 }
 
-/// Returns true if the autoscaler fails for a reason that metrics can't change.
+/// Returns true if the autoscaler fails for a reason that doesn't depend on metrics.
 pub(crate) fn is_invalid(object: &Object) -> bool {
     let of_v1 = conditions_v1(object);
     let conditions = object.pointer("/status/conditions").into_iter().chain(&of_v1);
@@ -37,7 +37,7 @@ pub(crate) fn is_invalid(object: &Object) -> bool {
 }
 
 pub(crate) fn pod_autoscaler(object: &Object) -> Verdict {
-    // The v2 betas have the same conditions, and older servers don't offer newer versions.
+    // The v2 beta versions have the same conditions, and older servers don't offer newer versions.
     require_version(object, &["v1", "v2", "v2beta1", "v2beta2"], "autoscaling/v1 or autoscaling/v2")?;
     if object.gvk().version != "v1" {
         return assess_conditions(&Node::for_object(object).conditions()?);

@@ -1,12 +1,12 @@
-//! Blockers of a deletion.
+//! Finalizers, dependents and other blockers of a deletion.
 
 use serde_json::Value;
 use tidegate_model::{Gvk, Object};
 
 use crate::text::{MESSAGE_BYTES_MAX, shorten};
 
-/// Returns what blocks the deletion of an object, as a phrase that follows "waits for". Empty if unknown, or
-/// if the object isn't being deleted.
+/// Describes the blockers of an object's deletion, as a phrase that follows "waits for". Returns an empty
+/// string if they are unknown, or if the object isn't being deleted.
 pub fn deletion_blockers(object: &Object) -> String {
     if !object.is_deleting() {
         return String::new();
@@ -29,7 +29,7 @@ pub fn deletion_blockers(object: &Object) -> String {
     shorten(kept.join(" and "), MESSAGE_BYTES_MAX)
 }
 
-/// Returns true if this kind's status names what blocks a deletion.
+/// Returns true if this kind's status describes the blockers of a deletion.
 pub fn has_deletion_status(gvk: &Gvk) -> bool {
     is_namespace(&gvk.group, &gvk.kind)
 }
@@ -47,7 +47,7 @@ fn describe_garbage_collection(finalizer: &str) -> Option<&'static str> {
     }
 }
 
-/// Describes what remains in a namespace, using its controller's messages.
+/// Describes the remaining content of a namespace, using its controller's messages.
 fn remaining_content(namespace: &Object) -> String {
     let conditions = namespace.pointer("/status/conditions").and_then(Value::as_array);
     let text = |condition: &Value, field: &str| {

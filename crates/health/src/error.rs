@@ -91,7 +91,7 @@ pub enum HealthError {
         /// Result of the script.
         found: String,
     },
-    /// A health script returned nothing, or an empty table: it does not determine the health.
+    /// A health script returned nothing, or an empty table, and thus did not determine the health.
     #[error("health script {script} returned no status; return a table with the strings status and message")]
     NoStatus {
         /// Origin of the script.
@@ -101,7 +101,7 @@ pub enum HealthError {
 
 /// Converts an error to [`HealthStatus::Unknown`], with the reason as its message.
 ///
-/// As in Argo CD, a missing status has the same effect as [`HealthStatus::Missing`]: operations still wait
+/// As in Argo CD, a missing health status has the same effect as [`HealthStatus::Missing`]: operations wait
 /// for a resource, while a hook counts as done once it is created.
 impl From<HealthError> for Health {
     fn from(error: HealthError) -> Self {

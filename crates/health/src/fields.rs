@@ -1,4 +1,4 @@
-//! Typed access to the fields of an object, with errors that name the path.
+//! Typed access to the fields of an object, with errors that contain the path.
 //!
 //! An explicit null equals an absent field: the field isn't set. Any other wrong type is an error, because a
 //! rule that guesses could open a gate without evidence.
@@ -52,7 +52,7 @@ impl<'a> Node<'a> {
         Ok(self.find(path)?.is_some())
     }
 
-    /// Returns a text; empty if the field isn't set.
+    /// Returns a string; empty if the field isn't set.
     pub(crate) fn text(self, path: &'static str) -> Result<&'a str, HealthError> {
         let Some(value) = self.find(path)? else { return Ok("") };
         value.as_str().ok_or_else(|| self.wrong_type(path, "a string", value))
@@ -88,7 +88,7 @@ impl<'a> Node<'a> {
         Ok(entries.iter().map(move |value| Node::at(value, path)))
     }
 
-    /// Returns `status.conditions`, in the order of the object.
+    /// Returns `status.conditions`, in the object's order.
     pub(crate) fn conditions(self) -> Result<Vec<Condition<'a>>, HealthError> {
         self.list("status.conditions")?.map(Node::as_condition).collect()
     }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 use tidegate_model::Object;
 
-/// Returns `status.observedGeneration`, which some controllers write as text.
+/// Returns `status.observedGeneration`, which some controllers write as a string.
 pub(crate) fn observed_generation(object: &Object) -> Option<i64> {
     match object.pointer("/status/observedGeneration")? {
         Value::String(text) => text.parse().ok(),

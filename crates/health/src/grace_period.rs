@@ -1,5 +1,5 @@
-//! Grace period for failures that are temporary during a normal start, such as missing metrics. The object is
-//! Progressing during the period and Degraded afterwards.
+//! Grace period for failures that occur temporarily during a normal start, such as missing metrics. The
+//! object is Progressing during the period and Degraded afterwards.
 
 use std::time::Duration;
 
@@ -12,11 +12,11 @@ use crate::autoscaling;
 /// Grace period for an object without [`HEALTH_GRACE`].
 const GRACE_PERIOD_DEFAULT: Duration = Duration::from_secs(300);
 
-/// Returns true if the kind's built-in rule can return Degraded for a state that isn't final.
+/// Returns true if the kind's built-in rule may return Degraded for a state that isn't final.
 pub(crate) fn has_grace_period(object: &Object) -> bool {
     match (object.group(), object.kind()) {
         ("autoscaling", "HorizontalPodAutoscaler") => !autoscaling::is_invalid(object),
-        // Its containers are restarted until the pod has failed.
+        // A pod's containers are restarted until the pod has failed.
         ("", "Pod") => object.text("/status/phase") != "Failed",
         ("apps", "ReplicaSet") | ("policy", "PodDisruptionBudget") => true,
         _ => false,
@@ -26,7 +26,7 @@ pub(crate) fn has_grace_period(object: &Object) -> bool {
 /// Changes Degraded to Progressing during the grace period, and returns the end of the period if it is known.
 ///
 /// The period begins when the object is created, its spec changes or the failing condition changes, whichever
-/// happens last. An object without any of these times hasn't been created yet.
+/// happens last. If none of these times is known, the object hasn't been created yet.
 pub(crate) fn apply_grace_period(object: &Object, health: &mut Health, now: Timestamp) -> Option<Timestamp> {
     let period = object
         .annotation(HEALTH_GRACE)

@@ -1,12 +1,12 @@
-//! Identity of a set of rules: everything, apart from the object and the time, that affects an object's
-//! health.
+//! Identity of a set of rules. It covers everything that affects an object's health, apart from the object
+//! and the time.
 
 use serde_json::Value as Json;
 
 use crate::{HealthRules, ScriptError, UserRule, builtin};
 
-/// Version of the built-in rules written as code. Increase it whenever their results change. Rules written as
-/// data are themselves part of the identity.
+/// Version of the built-in rules written as code. Increase it whenever the results of these rules change.
+/// Rules written as data are part of the identity themselves.
 const CODE_RULES_VERSION: u64 = 3;
 
 impl HealthRules {
@@ -23,7 +23,7 @@ impl HealthRules {
                 UserRule::Script(script) => {
                     part(b"lua");
                     part(script.text().as_bytes());
-                    // A script without a text has a different result than an empty script.
+                    // A script that is unavailable has a different result than an empty script.
                     if let Some(ScriptError::Unavailable { .. }) = script.error() {
                         part(b"unusable");
                     }

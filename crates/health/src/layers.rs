@@ -53,7 +53,7 @@ impl LayeredHealth {
     }
 }
 
-/// Returns the layer below the user rules that applies to a kind; `None` if the table says that the kind
+/// Returns the layer below the user rules that applies to a kind; `None` if the table states that the kind
 /// doesn't have a health status.
 pub(crate) fn layer_of_kind(group: &str, kind: &str, convention: bool) -> Option<Layer> {
     if code_rule(group, kind).is_some() {
@@ -65,7 +65,7 @@ pub(crate) fn layer_of_kind(group: &str, kind: &str, convention: bool) -> Option
     }
 }
 
-/// Returns true if the convention can apply to an object that has no other rule.
+/// Returns true if the convention may apply to an object that has no other rule.
 pub(crate) fn can_follow_convention(object: &Object, convention: bool) -> bool {
     convention
         && status_convention::applies_to_kind(object.group(), object.kind())
@@ -125,16 +125,15 @@ fn assess_without_user_rules(object: &Object, convention: bool) -> LayeredHealth
 
 /// Returns the evidence that the object's status refers to the newest spec.
 ///
-/// - For kinds whose controllers write the observed generation: that generation, or 0 if it hasn't been
-///   written yet.
+/// - For kinds whose controllers always write the observed generation: that generation, or 0 if it hasn't
+///   been written yet.
 /// - For kinds whose status refers to the object rather than to a version of its spec (a Job runs one
 ///   template, a claim is bound once): identity.
-/// - For all other kinds: the generation if the status names one; identity while the object has only had one
-///   spec (generation 1); otherwise none, so only waiting helps.
+/// - For all other kinds: the generation if the status contains it; identity while the object has had only
+///   one spec (generation 1); otherwise none, so operations just wait for some time.
 ///
-/// Evidence determines whether a health result can be *trusted*. If a kind doesn't have a health rule, it
-/// doesn't have a result to trust either, so the value returned here is meaningless, and gates must not wait for
-/// it.
+/// Evidence determines whether a health result can be *trusted*. A kind without a health rule has no result
+/// to trust either. For such a kind, the returned value is meaningless, and gates must not wait for it.
 pub fn evidence(object: &Object) -> Evidence {
     evidence_for_condition(object, None)
 }

@@ -3,7 +3,7 @@
 //!
 //! 1. user rules ([`HealthRules`]);
 //! 2. built-in rules: functions for Kubernetes' own kinds, and a table of data for custom resources (`builtin/`);
-//! 3. the general convention for the status of custom resources (`convention.rs`).
+//! 3. the general convention for the status of custom resources (`status_convention.rs`).
 //!
 //! ```text
 //!   Object ──► assess   ──► no rule │ health (status, message) │ error
@@ -11,17 +11,18 @@
 //!          ──► observe  ──► both, with identity and time, for the operation's state machine
 //! ```
 //!
-//! - The rules for built-in kinds, their statuses, and the messages that people match on are the same as in
+//! - The rules for built-in kinds, their statuses, and messages that users' tools match are the same as in
 //!   Argo CD. If Argo CD has no message, or an uninformative one, the message describes the object's
-//!   progress, because people read it in `tidegate explain`.
+//!   progress, because users read it in `tidegate explain`.
 //! - Health scripts written for Argo CD run unchanged, in a sandbox with step and memory limits.
 //! - A built-in result always has a message, so it always replaces an earlier message (`1 of 3 replicas
 //!   available`).
 //! - This crate never reads a clock, does I/O, or panics, regardless of an object's content. A field of the
-//!   wrong type is a [`HealthError`] that names the field.
+//!   wrong type results in a [`HealthError`] that contains the path of the field.
 //!
-//! Files: one for each family of Kubernetes' own kinds, listed in `kinds.rs`; `builtin/rows/` has one line
-//! for each custom resource; `lua/` runs scripts, and `cel/` runs expressions.
+//! Files: each family of Kubernetes' own kinds has a file, and `code_rules.rs` lists these kinds.
+//! `builtin/rows/` contains one line for each custom resource, `lua/` runs scripts, and `cel/` runs
+//! expressions.
 
 mod annotation_validation;
 mod api_extensions;

@@ -16,10 +16,10 @@ pub(crate) fn service(object: &Object) -> Verdict {
 }
 
 pub(crate) fn ingress(object: &Object) -> Verdict {
-    load_balancer_health(Node::for_object(object), "Waiting for an ingress controller to give an address")
+    load_balancer_health(Node::for_object(object), "Waiting for an ingress controller to assign an address")
 }
 
-/// Any entry is sufficient, regardless of its content.
+/// Returns Healthy if the load balancer status has any entry, regardless of the entry's content.
 fn load_balancer_health(node: Node<'_>, waiting: &str) -> Verdict {
     match node.list("status.loadBalancer.ingress")?.len() {
         0 => progressing(waiting),

@@ -10,8 +10,8 @@ pub(crate) fn pod(object: &Object) -> Verdict {
     require_version(object, &["v1"], "v1")?;
     let node = Node::for_object(object);
     let policy = node.text("spec.restartPolicy")?;
-    // A pod that runs once can be a hook. A failed image pull must not fail the hook, because the pod could
-    // still run after the operation has ended.
+    // A pod that runs to completion may be a hook. A failed image pull must not fail the hook, because the
+    // pod could still start after the operation has ended.
     if policy == "Always" {
         let stuck = stuck_containers(node)?;
         if !stuck.is_empty() {

@@ -1,5 +1,5 @@
-//! Reasons why workloads are unhealthy, derived from their pods: one short sentence for people. Tidegate
-//! never bases decisions on them.
+//! Reasons why workloads are unhealthy, derived from their pods: one short sentence for users. Tidegate never
+//! bases decisions on these reasons.
 
 use serde_json::Value;
 use tidegate_model::{Gvk, Object};
@@ -39,7 +39,7 @@ struct PodProblem {
 }
 
 /// Returns one short sentence about an unhealthy workload: the reason why its pods can't be created (such as
-/// a quota), or otherwise the problem of its existing pods.
+/// a quota), or else the problem of its existing pods.
 pub fn workload_reason(workload: &Object, pods: &[Object]) -> Option<String> {
     replica_failure(workload).or_else(|| pods_reason(pods))
 }
@@ -55,7 +55,7 @@ fn replica_failure(workload: &Object) -> Option<String> {
 }
 
 /// Returns one short sentence about a workload's unhealthy pods: `api-7f is crash-looping (exit 1, restarted
-/// 4 times); 2 more pods are unhealthy`. Returns `None` if there are no problems, or if the pods are just
+/// 4 times); 2 more pods are unhealthy`. Returns `None` if there are no problems, or if the pods are only
 /// starting.
 ///
 /// Fields of the wrong type are ignored, because the sentence is a hint and not a health result.

@@ -12,8 +12,9 @@ use crate::{HealthError, lua};
 /// Health rules of an engine: user rules, then built-in rules, then the general convention for the status of
 /// custom resources. They are cheap to clone and can be shared between threads.
 ///
-/// The first of these that exists applies to an object: the expressions in its annotations, the user rule for
-/// exactly its kind, the first matching user rule with a pattern, the next layer.
+/// Several sources are checked in order, and the first one with a rule for an object applies. The order is:
+/// expressions in the object's annotations, the user rule for exactly its kind, the first user rule with a
+/// matching pattern, and the next layer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HealthRules {
     user: Arc<UserRules>,
@@ -103,7 +104,7 @@ impl HealthRules {
     }
 
     /// Same as [`Self::with_rules`], but for independent rules: two rules for the same kind or pattern affect
-    /// only that kind, whose health becomes Unknown.
+    /// only that kind: the health of its objects becomes Unknown.
     pub fn with_rules_lenient(rules: impl IntoIterator<Item = UserRule>) -> Self {
         let mut by_target: BTreeMap<String, UserRule> = BTreeMap::new();
         for rule in rules {
@@ -176,13 +177,14 @@ impl HealthRules {
         self.user_rule(&gvk.group, &gvk.kind).is_some()
     }
 
-    /// Returns true if a kind can have a health status. Operations never wait for a kind that can't.
+    /// Returns true if a kind can have a health status. Operations never wait for any other kind.
     pub fn has_rule(&self, gvk: &Gvk) -> bool {
         self.user_rule(&gvk.group, &gvk.kind).is_some()
             || layers::layer_of_kind(&gvk.group, &gvk.kind, self.has_convention()).is_some()
     }
 
-    /// Returns true if an object's annotations contain expressions, which need the complete object.
+    /// Returns true if an object's annotations contain expressions. Evaluating them requires the complete
+    /// object..
     pub fn is_annotated(object: &Object) -> bool {
         Expressions::is_annotated(object)
     }
@@ -222,7 +224,7 @@ impl HealthRules {
         Some(match layer {
             Layer::User => match self.user_rule(group, kind)? {
                 UserRule::Script(script) => format!("Lua script {}", script.name()),
-                UserRule::Expressions(expressions) => format!("CEL expressions of {}", expressions.name()),
+                UserRule::Expressions(expressions) => format!("CEL expressions in {}", expressions.name()),
             },
             Layer::BuiltIn if group.is_empty() => format!("built-in rule for {kind}"),
             Layer::BuiltIn => format!("built-in rule for {group}/{kind}"),
@@ -230,16 +232,15 @@ impl HealthRules {
         })
     }
 
-    /// Returns the health of an object at the time `now`. Scripts may read this time, and it ends grace
-    /// periods.
+    /// Returns the health of an object at the time `now`. Scripts can read this time, and grace periods end
+    /// according to it.
     ///
     /// - `None`: the object doesn't have a health status, and gates don't wait for it (ConfigMap, Secret,
     ///   roles, …).
-    /// - `Some(Err(_))`: there is a rule, but it has no result; see [`HealthError`] for the effects.
+    /// - `Some(Err(_))`: there is a rule, but it produced no result; see [`HealthError`] for the effects.
     ///
-    /// An object that is being deleted is `Progressing`, regardless of its kind. An object with the hook
-    /// finalizer is an exception, because the finalizer keeps a hook visible so that its result can still be
-    /// read.
+    /// An object that is being deleted is `Progressing`, regardless of its kind. Objects with the hook
+    /// finalizer are an exception: the finalizer exists so that the hook's result can still be read.
     pub fn assess(&self, object: &Object, now: Timestamp) -> Option<Result<Health, HealthError>> {
         layers::assess_layers(object, |object| self.assess_by_user(object, now), self.has_convention(), now)
             .verdict

@@ -6,11 +6,11 @@ use crate::lua;
 pub const SCRIPT_FILE: &str = "health.lua";
 /// Prefix of script keys in a ConfigMap.
 pub const SCRIPT_KEY_PREFIX: &str = "resource.customizations.health.";
-/// Maximum length of a script in bytes. A hundred times the length of Argo CD's scripts.
+/// Maximum length of a script in bytes. This is a hundred times the length of Argo CD's scripts.
 pub const SCRIPT_BYTES_MAX: usize = 256 << 10;
 
-/// Health script. An invalid script still applies to its kind, whose health is [`HealthStatus::Unknown`],
-/// because using another rule instead would open a gate without evidence.
+/// Health script. An invalid script still applies to its kind, and the health of the kind's objects is
+/// [`HealthStatus::Unknown`]. Using another rule instead could open a gate without evidence.
 ///
 /// [`HealthStatus::Unknown`]: tidegate_model::HealthStatus::Unknown
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,16 +24,16 @@ pub struct Script {
 /// Reason why a script is invalid. Every message begins with the origin of the script.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScriptError {
-    /// The path does not name a kind.
+    /// The path does not specify a kind.
     #[error(
-        "{name}: the path does not name a kind; use <group>/<Kind>/health.lua, or <Kind>/health.lua for kinds without a group, with _ as a wildcard"
+        "{name}: the path does not contain a kind; use <group>/<Kind>/health.lua, or <Kind>/health.lua for kinds without a group, with _ as a wildcard"
     )]
     Path {
         /// Origin of the script.
         name: String,
     },
-    /// The key in the ConfigMap does not name a kind.
-    #[error("{name}: the key does not name a kind; use {SCRIPT_KEY_PREFIX}<group>_<Kind>")]
+    /// The key in the ConfigMap does not specify a kind.
+    #[error("{name}: the key does not contain a kind; use {SCRIPT_KEY_PREFIX}<group>_<Kind>")]
     Key {
         /// Origin of the script.
         name: String,
@@ -85,7 +85,8 @@ impl Script {
         }
     }
 
-    /// Same as [`Script::new`], but for independent scripts: an error is stored as [`Script::error`].
+    /// Same as [`Script::new`], but for independent scripts: an error is stored and available as
+    /// [`Script::error`].
     pub fn load(target: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         let (target, name, text) = (target.into(), name.into(), text.into());
         let fault = if text.len() > SCRIPT_BYTES_MAX {
@@ -156,7 +157,8 @@ impl Script {
     }
 }
 
-/// Returns the kind or pattern named by a file's path in a folder; `None` if the path doesn't name one.
+/// Returns the kind or pattern that a file's path in a folder specifies; `None` if the path doesn't specify a
+/// kind.
 pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
@@ -168,7 +170,7 @@ pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     }
 }
 
-/// Returns the kind named by the part of a ConfigMap key after its prefix.
+/// Returns the kind that the part of a ConfigMap key after its prefix specifies.
 pub(crate) fn target_of_key(key: &str) -> Option<String> {
     let parts: Vec<_> = key.split('_').collect();
     match parts.as_slice() {
@@ -178,7 +180,7 @@ pub(crate) fn target_of_key(key: &str) -> Option<String> {
     }
 }
 
-/// Returns true if a text matches a pattern: `*` any text, `?` any byte.
+/// Returns true if a text matches a pattern. `*` matches any text, and `?` matches any byte.
 pub(crate) fn matches_pattern(pattern: &[u8], text: &[u8]) -> bool {
     let (mut at, mut item) = (0, 0);
     // Position for backtracking: the last star, and the length of the text that it has matched.

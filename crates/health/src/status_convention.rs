@@ -1,10 +1,10 @@
 //! General convention for the status of custom resources that don't have a rule.
 //!
-//! Controllers that follow the convention write the observed generation and conditions with agreed names.
-//! Kubernetes' cli-utils describe it as `kstatus`. The checks run in the same order: an outdated status,
-//! `Stalled`, `Failed`, `Degraded`, `Reconciling`, `Ready`, `Available`, and finally the generation alone,
-//! unless the phase says that the object isn't ready. There are no errors: if a status doesn't follow the
-//! convention, the object has no health status.
+//! Controllers that follow the convention write the observed generation, and conditions with well-known
+//! names. Kubernetes' cli-utils documents the convention as `kstatus`. The checks run in the same order: an
+//! outdated status, `Stalled`, `Failed`, `Degraded`, `Reconciling`, `Ready`, `Available`, and finally the
+//! generation alone, unless the phase says that the object isn't ready. There are no errors: if a status
+//! doesn't follow the convention, the object has no health status.
 
 use serde_json::Value;
 use tidegate_model::annotations::HEALTH_CONVENTION;
@@ -14,11 +14,11 @@ use crate::application::is_hook;
 use crate::builtin::RowAssessment;
 use crate::generation;
 
-/// Time in seconds after an object's creation. After this time, its controller is no longer expected to
-/// report a status.
+/// Time in seconds after an object's creation during which its controller is expected to report a first
+/// status.
 const STATUS_EXPECTED_SECONDS: i64 = 60;
 
-/// Value of an object's annotation for the convention.
+/// Value of the annotation that controls the convention for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConventionSetting {
     /// Absent: the convention applies if the status follows it.
@@ -59,7 +59,7 @@ const KUBERNETES_GROUPS: [&str; 18] = [
     "storage.k8s.io",
     "storagemigration.k8s.io",
 ];
-/// Third-party kinds that intentionally have no health status; see [`crate::rule`].
+/// Third-party kinds that intentionally have no health status; see the module `argo`.
 const EXCLUDED_KINDS: [(&str, &str); 2] = [("argoproj.io", "Application"), ("argoproj.io", "AppProject")];
 
 /// Returns true if the convention can apply to a kind.
@@ -191,10 +191,10 @@ fn has_no_status(object: &Object) -> bool {
     }
 }
 
-/// Returns the provisional health of an object that may still get its first status: Healthy, which only
-/// waiting can confirm. A wave waits for it as long as for any other status without a generation. The wave
-/// therefore neither hangs on a kind that never reports nor continues before the first report. Hooks count as
-/// done once they are created.
+/// Returns the provisional health of an object that may still receive its first status. This health is
+/// Healthy, and only time can confirm it. A wave waits for the object as long as for any other status without
+/// a generation. The wave therefore neither hangs on a kind that never reports nor continues before the first
+/// report. Hooks count as done once they are created.
 pub(crate) fn provisional_health(object: &Object, now: Timestamp) -> Option<Health> {
     let may_speak = has_no_status(object) && !is_hook(object) && !is_status_overdue(object, now);
     may_speak.then(|| Health::new(HealthStatus::Healthy, "has reported no status"))

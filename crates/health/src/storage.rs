@@ -21,8 +21,8 @@ pub(crate) fn volume_claim(object: &Object) -> Verdict {
     }
 }
 
-/// Annotation with the node that the scheduler chose for a claim whose volume is bound when its first
-/// consumer starts.
+/// Annotation with the node that the scheduler has chosen for a claim, if the volume is bound only when the
+/// first consumer starts.
 const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 /// Returns the storage class of a claim that has neither a volume nor a chosen node. If the class binds
@@ -40,8 +40,8 @@ pub fn binds_with_consumer(class: &Object) -> bool {
     class.text("/volumeBindingMode") == "WaitForFirstConsumer"
 }
 
-/// Returns the health of a claim that is complete without a Pod. Otherwise a wave could wait for a Pod from a
-/// later wave.
+/// Returns the health of a claim that waits for its first consumer. It is Healthy, because otherwise a wave
+/// could wait for a Pod of a later wave.
 pub fn waits_for_consumer() -> Health {
     Health::new(HealthStatus::Healthy, "Waiting for the first Pod that uses it")
 }

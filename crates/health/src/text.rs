@@ -4,7 +4,7 @@
 /// container's last message can be longer.
 pub const MESSAGE_BYTES_MAX: usize = 4_096;
 
-/// Truncates a text to a number of bytes, and marks it as truncated.
+/// Truncates a text to a number of bytes, and adds a mark if it was truncated.
 pub(crate) fn shorten(mut text: String, bytes_max: usize) -> String {
     const MARK: &str = "…";
     if text.len() > bytes_max {

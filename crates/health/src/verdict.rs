@@ -1,4 +1,4 @@
-//! Short constructors for health results, so that rules read like their descriptions.
+//! Short constructors for health results, which keep rules readable.
 
 use tidegate_model::{Health, HealthStatus, Object};
 

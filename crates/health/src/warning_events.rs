@@ -1,5 +1,5 @@
-//! Newest warning among an object's events: one short sentence for people. Tidegate never bases decisions on
-//! it.
+//! Newest warning among an object's events: one short sentence for users. Tidegate never bases decisions on
+//! the warning.
 
 use tidegate_model::Object;
 
@@ -22,7 +22,7 @@ pub fn newest_warning(events: &[Object]) -> Option<String> {
     Some(shorten_sentence(sentence))
 }
 
-/// Returns true if events say that a claim is waiting for the first Pod that uses it.
+/// Returns true if the events show that a claim is waiting for the first Pod that uses it.
 pub fn reports_wait_for_first_consumer(events: &[Object]) -> bool {
     let newest = events.iter().max_by_key(|event| last_occurrence(event));
     newest.is_some_and(|event| event.text("/reason") == "WaitForFirstConsumer")

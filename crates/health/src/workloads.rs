@@ -87,8 +87,8 @@ pub(crate) fn stateful_set(object: &Object) -> Verdict {
     healthy(format!("{ready} replicas ready"))
 }
 
-/// Returns the health of a rolling update that excludes the replicas below a partition. Revisions aren't
-/// compared, because these replicas keep their revision.
+/// Returns the health of a rolling update with a partition. The replicas below the partition keep their
+/// revision, so revisions aren't compared.
 fn partitioned_rollout(node: Node<'_>, wanted: Option<i64>, updated: i64, ready: i64) -> Verdict {
     if let (Some(wanted), Some(partition)) =
         (wanted, node.integer("spec.updateStrategy.rollingUpdate.partition")?)

@@ -1,4 +1,4 @@
-//! User rules as expressions: their results, and their safety with any text.
+//! User rules as expressions: their results, and their safety with arbitrary text.
 
 #![expect(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -29,7 +29,7 @@ fn assess(source: Value, object: &Object) -> String {
     }
 }
 
-/// Returns the result of a rule that only has `current`.
+/// Returns the result of a rule that consists only of `current`.
 fn evaluate_current(expression: &str) -> String {
     let object = widget(json!({
         "metadata": {"generation": 2, "labels": {"app.kubernetes.io/name": "x"}},
@@ -64,7 +64,7 @@ fn expressions_follow_the_language() {
         "'a' in spec.tags && !('c' in spec.tags) && 'phase' in status",
         "has(status.phase) && !has(status.error)",
         "!has(status.error) || status.error == ''",
-        // Either side can determine the result, regardless of the other side.
+        // Either operand can determine the result, regardless of the other operand.
         "status.error == 'x' || true",
         "!(status.error == 'x' && false)",
         "status.conditions.exists(c, c.observedGeneration == 2)",
@@ -120,22 +120,22 @@ fn expressions_are_evaluated_in_order_and_an_old_status_does_not_count() {
         "inProgress": "has(status.busy) && status.busy",
     });
     for (status, expected) in [
-        (json!({"phase": "Ready"}), "Healthy The expression current is true"),
-        (json!({"phase": "Ready", "error": "x"}), "Degraded The expression failed is true"),
+        (json!({"phase": "Ready"}), "Healthy The `current` expression is true"),
+        (json!({"phase": "Ready", "error": "x"}), "Degraded The `failed` expression is true"),
         (
             json!({"phase": "Ready", "error": "x", "busy": true}),
-            "Progressing The expression inProgress is true",
+            "Progressing The `inProgress` expression is true",
         ),
         (
             json!({"phase": "Failed", "error": "x", "conditions": [{"type": "Ready", "message": "no disk"}]}),
             "Degraded no disk",
         ),
-        (json!({"phase": "New"}), "Progressing Waiting for the expression current to be true"),
+        (json!({"phase": "New"}), "Progressing Waiting for the `current` expression to be true"),
         (
             json!({"phase": "Ready", "observedGeneration": 1}),
             "Progressing Waiting for the controller to observe generation 2",
         ),
-        (json!(null), "Progressing Waiting for the expression current to be true"),
+        (json!(null), "Progressing Waiting for the `current` expression to be true"),
     ] {
         let object = widget(json!({"metadata": {"generation": 2}, "status": status}));
         assert_eq!(assess(source.clone(), &object), expected, "{status}");
@@ -151,18 +151,21 @@ fn annotations_take_precedence_over_all_other_rules() {
     assert_eq!(rules.assess(&object, NOW).unwrap().unwrap().message, "lua");
     object.set_annotation(HEALTH_CURRENT, "status.phase == 'Ready'");
     object.set_annotation(HEALTH_FAILED, "status.phase == 'Failed'");
-    assert_eq!(rules.assess(&object, NOW).unwrap().unwrap().message, "The expression failed is true");
+    assert_eq!(rules.assess(&object, NOW).unwrap().unwrap().message, "The `failed` expression is true");
     assert_eq!(rules.layer(&object), Some(Layer::User));
     object.remove_annotation(HEALTH_CURRENT);
     let error = rules.assess(&object, NOW).unwrap().unwrap_err().to_string();
-    assert!(error.ends_with("annotation: the expression current is missing; fix the expression"), "{error}");
+    assert!(
+        error.ends_with("annotation: the `current` expression is missing; fix the expression"),
+        "{error}"
+    );
 }
 
 #[test]
 fn invalid_rules_are_reported_and_affect_only_their_kind() {
     for (source, reason) in [
-        (json!({}), "the expression current is missing"),
-        (json!([1]), "the expression current is missing"),
+        (json!({}), "the `current` expression is missing"),
+        (json!([1]), "the `current` expression is missing"),
         (json!({"current": 1}), "current is not a string"),
         (json!({"current": ""}), "current: expected a value at the end, character 1"),
         (json!({"current": "a ="}), "current: unexpected '=' at character 3"),
@@ -214,7 +217,7 @@ proptest! {
         }
     }
 
-    /// Expressions built from matching parts.
+    /// Tests expressions that are built from parts that fit together.
     #[test]
     fn any_expression_that_fits_gives_an_answer(
         parts in prop::collection::vec(prop::sample::select(vec![
@@ -245,15 +248,15 @@ proptest! {
     }
 }
 
-/// Unknown names and functions are found when the expression is parsed.
+/// Parsing detects unknown names and functions.
 #[test]
 fn unknown_names_are_reported_when_parsed() {
     for (expression, expected) in [
         ("objct.data.startswith('x')", "unknown name objct, unknown function startswith"),
         ("foo(object.a)", "unknown function foo"),
-        ("object.tags.size(1)", "wrong number of arguments of size"),
+        ("object.tags.size(1)", "wrong number of arguments for size"),
         ("object.tags.exists(t, t == 'a' && u == 'b')", "unknown name u"),
-        ("has(object)", "has needs a field"),
+        ("has(object)", "`has` needs a field"),
         ("object.a.now() > object.b", "unknown function now"),
     ] {
         let refused = Condition::parse(expression).unwrap_err();

@@ -1,4 +1,4 @@
-//! Every object has a result, regardless of its content: never a panic, never an empty message.
+//! Every object has a result, regardless of its content. Rules never panic, and messages are never empty.
 
 #![expect(clippy::expect_used, reason = "tests may panic")]
 
@@ -31,7 +31,7 @@ const KINDS: [(&str, &str); 20] = [
     ("v1", "ConfigMap"),
 ];
 
-/// Names that the rules read, so that random objects reach deep into them.
+/// Names that the rules read, so that random objects reach deep into the rules.
 const NAMES: [&str; 44] = [
     "active",
     "availableReplicas",

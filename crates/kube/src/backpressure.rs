@@ -1,5 +1,5 @@
-//! Backpressure: a server that asks for delays, or a server that does not respond. It is reported while calls are waiting,
-//! because a hanging call itself does not fail before its time limit.
+//! Backpressure from a server that requests delays or doesn't respond. It is reported while calls are
+//! waiting, because a hanging call itself doesn't fail before its timeout.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -31,7 +31,7 @@ struct PendingCall {
     started_at: Instant,
 }
 
-/// Marks a call as in flight until dropped.
+/// Guard that marks a call as in flight until it is dropped.
 pub(crate) struct CallMark<'m> {
     monitor: &'m Monitor,
     number: u64,
@@ -89,7 +89,7 @@ impl Monitor {
         }
         let oldest = state.calls.values().min_by_key(|call| call.started_at)?;
         let silent = now.saturating_duration_since(oldest.started_at.max(state.last_response_at));
-        let message = format!("no answer to {}", oldest.what);
+        let message = format!("no response to {}", oldest.what);
         (silent >= SILENT_AFTER).then_some(Backpressure::Unresponsive { elapsed: silent, message })
     }
 }

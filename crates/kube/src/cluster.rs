@@ -22,14 +22,15 @@ use crate::search_result::SearchRequests;
 use crate::server::Server;
 use crate::singleflight::Singleflight;
 
-/// A Kubernetes cluster, accessed through its API server. Clones share the connection, the limit of calls in flight, and the
-/// known kinds.
+/// A Kubernetes cluster, accessed through its API server. Clones share the connection, the limit of calls in
+/// flight, and the cached kinds.
 #[derive(Clone)]
 pub struct KubeCluster {
     shared: Arc<Inner>,
     /// User to impersonate for writes; `None` for our own user.
     user: Option<Arc<str>>,
-    /// True if many applications are planned with this cluster at the same time.
+    /// True if applications share search results, because many of them are planned with this cluster at the
+    /// same time.
     has_shared_searches: bool,
     /// True if a command, rather than a service, performs the writes that don't belong to an operation.
     is_for_command: bool,
@@ -40,9 +41,9 @@ struct Inner {
     kinds: KindCache,
     context: String,
     namespace: String,
-    /// User that the configuration names; empty if it doesn't name a user.
+    /// User in the configuration; empty if the configuration doesn't contain a user.
     configured_user: String,
-    /// Kinds whose last search failed and whose failure was reported.
+    /// Kinds for which the last search failed and the failure was reported.
     reported_unsearched: Mutex<BTreeSet<Gvk>>,
     searches: SearchRequests,
     reviews: RuleRequests,
@@ -75,7 +76,7 @@ impl KubeCluster {
         Self { shared: Arc::new(shared), user: None, has_shared_searches: false, is_for_command: false }
     }
 
-    /// Sets the user that the configuration names.
+    /// Sets the user in the configuration.
     pub(crate) fn with_configured_user(mut self, user: String) -> Self {
         // The state is not shared yet.
         if let Some(shared) = Arc::get_mut(&mut self.shared) {
@@ -88,7 +89,7 @@ impl KubeCluster {
         &self.shared.configured_user
     }
 
-    /// Configures the cluster for many applications: search results of the last few seconds are reused.
+    /// Configures the cluster for many applications: it reuses search results from the last few seconds.
     #[must_use]
     pub fn with_shared_searches(self) -> Self {
         Self { has_shared_searches: true, ..self }
@@ -133,26 +134,26 @@ impl KubeCluster {
         self.shared.server.url()
     }
 
-    /// Returns the namespace of the context or of the pod; `default` if there is none.
+    /// Returns the namespace of the context or of the pod; `default` if neither specifies a namespace.
     pub fn default_namespace(&self) -> &str {
         &self.shared.namespace
     }
 
-    /// Checks that the server responds and accepts our credentials by starting a discovery. If a discovery follows, it continues
-    /// from there, so the check costs nothing extra.
+    /// Checks that the server responds and accepts our credentials by starting a discovery. A subsequent
+    /// discovery continues from this response, so the check doesn't cost an extra request.
     pub async fn check_connection(&self) -> Result<(), ClusterError> {
         self.kinds().check_connection(self.api_server()).await
     }
 
-    /// Returns the identity that distinguishes this cluster from another cluster at the same URL: the UID of its `kube-system`
-    /// namespace. `None` if we are not allowed to read the namespace. Doesn't need discovery, because every server serves
-    /// namespaces.
+    /// Returns the identity that distinguishes this cluster from another cluster at the same URL: the UID of
+    /// its `kube-system` namespace. `None` if we are not allowed to read the namespace. This doesn't require
+    /// discovery, because every server serves namespaces.
     pub async fn identity(&self) -> Result<Option<String>, ClusterError> {
         identity::parse_identity(&self.api_server().call_with_retry(&identity::identity_call()?).await?)
     }
 
-    /// Restricts all calls to the cluster with this [identity](Self::identity). Each new connection is checked first, and is
-    /// closed if it leads to another cluster.
+    /// Restricts all calls to the cluster with this [identity](Self::identity). Each new connection is
+    /// checked before its first use, and is closed if it leads to another cluster.
     pub fn expect_identity(&self, identity: &str) {
         self.api_server().transport().expected_cluster().expect_identity(identity.to_owned());
     }
@@ -212,7 +213,7 @@ impl KubeCluster {
         Target::for_object(gvk, self.kinds().find(self.api_server(), gvk).await?, namespace, name)
     }
 
-    /// Sends a write of one object, and returns the object in the response in compact form.
+    /// Sends a write of one object. Returns the object from the response in compact form.
     pub(crate) async fn send_write(
         &self,
         target: &Target<'_>,

@@ -19,11 +19,11 @@ pub struct ClusterConnection {
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// Bearer token; empty if there is none.
+    /// Bearer token; empty if the cluster has no token.
     pub token: String,
     /// User name for basic authentication.
     pub username: String,
-    /// The password of `username`.
+    /// Password for `username`.
     pub password: String,
     /// Trusted CA certificates, as base64-encoded PEM.
     pub ca_data: String,
@@ -37,7 +37,7 @@ pub struct ClusterConnection {
     pub insecure: bool,
     /// Proxy URL; empty for no proxy.
     pub proxy_url: String,
-    /// A program that provides the token or certificate, instead of the fields above.
+    /// A program that provides the token or certificate, and replaces the fields above.
     pub exec: Option<ExecPlugin>,
 }
 
@@ -50,13 +50,13 @@ impl std::fmt::Debug for ClusterConnection {
     }
 }
 
-/// A configuration, with the credentials that a program has provided for it.
+/// A client configuration, along with the credentials that a program has provided for it.
 pub(crate) struct ResolvedConfig {
     pub(crate) config: Config,
     pub(crate) credentials: Option<Arc<ProgramCredentials>>,
 }
 
-/// Returns the configuration with current credentials. They differ from the refused credentials.
+/// Returns the configuration with current credentials. The credentials always differ from the refused ones.
 pub(crate) async fn resolve_config(
     declared: &ClusterConnection,
     refused: Option<&Arc<ProgramCredentials>>,
@@ -79,7 +79,7 @@ pub(crate) async fn resolve_config(
 
 async fn build_config(declared: &ClusterConnection) -> Result<Config, ConnectError> {
     let unusable = |reason: String| ConnectError::Credentials { server: declared.server.clone(), reason };
-    // Name of the cluster, the user and the context. It is never displayed.
+    // Name of the cluster, the user and the context. The name is never displayed.
     const ENTRY_NAME: &str = "declared";
     let cluster = collect_set_fields([
         ("server", &declared.server),
@@ -103,7 +103,7 @@ async fn build_config(declared: &ClusterConnection) -> Result<Config, ConnectErr
     if let Some(cluster) = file.pointer_mut("/clusters/0/cluster").and_then(Value::as_object_mut) {
         cluster.insert("insecure-skip-tls-verify".to_owned(), declared.insecure.into());
     }
-    // Does not quote the file, because the error may be about a credential.
+    // Don't quote the file, because the error may concern a credential.
     let file: Kubeconfig =
         serde_json::from_value(file).map_err(|_| unusable("they cannot be parsed".to_owned()))?;
     let mut config = Config::from_custom_kubeconfig(file, &KubeConfigOptions::default())

@@ -1,5 +1,5 @@
-//! Clusters that are declared in Argo CD's way: Secrets with the label `argocd.argoproj.io/secret-type: cluster`. Output never
-//! contains Secret values.
+//! Clusters declared as in Argo CD, by Secrets with the label `argocd.argoproj.io/secret-type: cluster`.
+//! Output never contains Secret values.
 
 use std::collections::BTreeMap;
 
@@ -17,13 +17,13 @@ const COMMAND_MAX: usize = 4_096;
 const HINT_MAX: usize = 300;
 /// Label of Secrets that declare a cluster.
 const LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
-/// Annotation in which kubectl stores what it last applied, which includes the whole Secret.
+/// Annotation in which kubectl stores the last applied manifest, which contains the whole Secret.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A cluster that a Secret declares.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterSecret {
-    /// Name of the Secret: `argocd/staging`.
+    /// Namespace and name of the Secret, such as `argocd/staging`.
     pub secret_name: String,
     /// Connection settings from the Secret.
     pub connection: ClusterConnection,
@@ -110,17 +110,18 @@ fn fill_secret(declaration: &mut ClusterSecret, mut fields: BTreeMap<String, Str
         return Err("its server is missing or is not an https:// URL".to_owned());
     }
     if namespaces.split(',').any(|namespace| !namespace.trim().is_empty()) {
-        return Err("it is limited to some namespaces (namespaces), which is not supported yet".to_owned());
+        return Err(
+            "its field namespaces limits it to some namespaces, which is not supported yet".to_owned()
+        );
     }
     if !matches!(wide.trim(), "" | "true") {
-        return Err(
-            "it excludes cluster-scoped objects (clusterResources), which is not supported yet".to_owned()
-        );
+        return Err("its field clusterResources excludes cluster-scoped objects, which is not supported yet"
+            .to_owned());
     }
     if config.trim().is_empty() {
         return Ok(());
     }
-    // Does not quote the parser's message, which may contain the input.
+    // Don't quote the parser's message, which may contain the input.
     let config: Map<String, Value> =
         serde_json::from_str(&config).map_err(|_| "its config is not a JSON object".to_owned())?;
     let provider = parse_config(&mut declaration.connection, &config)?;
@@ -215,8 +216,8 @@ fn check_certificates(declared: &ClusterConnection) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns true if base64-encoded PEM contains a certificate. Without this check, no server would be trusted, and the error would
-/// blame the server.
+/// Returns true if base64-encoded PEM contains a certificate. Without this check, the client would trust no
+/// server, and the error message would blame the server.
 fn has_certificate(encoded: &str) -> bool {
     let Some(text) = decode_base64(encoded).and_then(|bytes| String::from_utf8(bytes).ok()) else {
         return false;
@@ -259,7 +260,7 @@ fn parse_provider(fields: &Map<String, Value>) -> Result<ExecProvider, String> {
         }
         Some(_) => return Err(wrong("env", "is not a map of strings")),
     };
-    // A variable that affects the program loader would turn the permitted program into a different one.
+    // A variable that affects the dynamic loader could make the permitted program run other code.
     if let Some(name) = env.keys().find(|name: &&String| name.starts_with("LD_")) {
         return Err(wrong("env", &format!("has {name:?}, which is not allowed")));
     }
@@ -324,7 +325,7 @@ mod tests {
             ["s", "https://10.0.0.2:6443", "hunter2", authority.as_str(), "Yg==", "a", "http://proxy:3128"];
         assert_eq!(all, expected);
         assert!(!format!("{found:?}").contains("hunter2"));
-        // Encoded as in the Secret of a cluster.
+        // The values are encoded as in a cluster's Secret.
         let encoded = |text: &str| STANDARD.encode(text);
         let mut object = secret_object(&json!(null));
         object.fields_mut().insert("data".to_owned(), json!({
@@ -335,7 +336,7 @@ mod tests {
             (found.problem, found.project.as_str(), found.secret_name.as_str()),
             (None, "shop", "argocd/staging")
         );
-        // The setting has no effect for all namespaces.
+        // The setting has no effect if all namespaces are permitted.
         let mut object =
             secret_object(&json!({"name": "s", "server": "https://a", "clusterResources": "true"}));
         object.set_label("env", "prod");
@@ -351,7 +352,7 @@ mod tests {
         assert_eq!(ClusterSecret::from_object(&other), None);
     }
 
-    /// Returns the configuration of a program, with a change.
+    /// Returns the configuration of a program, after applying a change.
     fn exec_config(change: Value) -> Value {
         let mut provider = json!({
             "command": "login", "args": ["--for", "hunter2"], "env": {"KEY": "hunter2"},
@@ -440,10 +441,10 @@ mod tests {
         for (fields, expected) in [
             (json!({"name": "s"}), "server is missing"),
             (json!({"server": "https://me:hunter2@a"}), "not an https:// URL"),
-            (json!({"server": "https://a", "namespaces": "web, shop"}), "limited to some namespaces"),
+            (json!({"server": "https://a", "namespaces": "web, shop"}), "limits it to some namespaces"),
             (
                 json!({"server": "https://a", "clusterResources": "false"}),
-                "cluster-scoped objects (clusterResources)",
+                "clusterResources excludes cluster-scoped objects",
             ),
             (json!({"server": "https://a", "config": 7}), "stringData.config is not a string"),
         ] {

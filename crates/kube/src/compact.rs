@@ -1,5 +1,5 @@
-//! Compact objects, in which managed fields remain JSON text (`fieldsV1`): they take up most of the memory of a small object and
-//! are rarely needed.
+//! Compact objects, in which managed fields remain JSON text (`fieldsV1`). As maps, these fields would use
+//! most of a small object's memory, and they are rarely needed.
 
 use std::fmt::{self, Formatter};
 
@@ -8,7 +8,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Value};
 use tidegate_model::{InvalidObject, describe_json_type};
 
-/// An object whose managed fields are text.
+/// An object with managed fields as JSON text.
 #[derive(Debug)]
 pub(crate) struct CompactObject(pub(crate) Map<String, Value>);
 
@@ -136,7 +136,7 @@ impl<'de> Visitor<'de> for JsonText<'_> {
         f.write_str("JSON")
     }
 
-    /// Writes the usual nested maps. Names are written verbatim unless JSON requires escaping.
+    /// Writes a map, usually one with nested maps. Names are written verbatim unless JSON requires escaping.
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         let mut sign = '{';
         while let Some(name) = fields.next_key::<String>()? {

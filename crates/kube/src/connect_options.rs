@@ -12,17 +12,18 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use crate::error_message::format_error_chain;
 use crate::proxy;
 
-/// A server aborts a write after 34 s, and a webhook call after at most 30 s. Only the server's message distinguishes the two, so
-/// our limit is longer.
+/// Default timeout of a call. A server aborts a write after 34 s, and a webhook call after at most 30 s. Only
+/// the server's message distinguishes the two cases, so our timeout is longer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(36);
-/// Short, because servers end watches themselves and a new watch is cheap.
+/// Default duration of a watch. It is short, because servers end watches on their own and opening a new watch
+/// is cheap.
 pub(crate) const WATCH_DURATION: Duration = Duration::from_secs(290);
 
 /// Options of a connection.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Kubeconfig file. If `None`, uses the files in `KUBECONFIG`, otherwise `~/.kube/config`, otherwise the pod's service
-    /// account.
+    /// Kubeconfig file. If `None`, uses the files in `KUBECONFIG`, or else `~/.kube/config`, or else the
+    /// pod's service account.
     pub kubeconfig: Option<PathBuf>,
     /// Kubeconfig context. If `None`, uses the current context.
     pub context: Option<String>,
@@ -30,9 +31,9 @@ pub struct ConnectOptions {
     pub impersonate_user: Option<String>,
     /// Groups to impersonate. Requires `impersonate_user`.
     pub impersonate_groups: Vec<String>,
-    /// Maximum duration of one call. Does not apply to watches.
+    /// Maximum duration of one call. This limit does not apply to watches.
     pub call_timeout: Duration,
-    /// Maximum number of concurrent calls, as long as the server keeps up.
+    /// Maximum number of concurrent calls, as long as the server is not overloaded.
     pub in_flight: usize,
     /// Duration after which we ask the server to end each watch, in whole seconds.
     pub watch_duration: Duration,
@@ -64,23 +65,24 @@ pub enum ConnectError {
         inside: String,
     },
     /// The kubeconfig cannot be used.
-    #[error("the kubeconfig{} cannot be used: {reason}", describe_file(.file.as_ref()))]
+    #[error("cannot use the kubeconfig{}: {reason}", describe_file(.file.as_ref()))]
     Kubeconfig {
-        /// Kubeconfig file, if one was named.
+        /// Kubeconfig file, if the caller specified a file.
         file: Option<PathBuf>,
         /// Description of the part that is unreadable, missing or unusable.
         reason: String,
     },
     /// The kubeconfig does not contain the requested context.
-    #[error("there is no context {context:?} in the kubeconfig; {}", list_contexts(.there))]
+    #[error("the kubeconfig has no context {context:?}; {}", list_contexts(.there))]
     UnknownContext {
         /// The requested context.
         context: String,
         /// Names of the contexts in the kubeconfig.
         there: Vec<String>,
     },
-    /// `--as-group` was given without `--as`. The API accepts groups only together with a user.
-    #[error("groups can only be impersonated together with a user: name one with --as")]
+    /// The caller specified groups to impersonate but no user (`--as-group` without `--as`). The API accepts
+    /// groups only together with a user.
+    #[error("groups can only be impersonated together with a user: set one with --as")]
     GroupsWithoutUser,
     /// The type of the configured proxy is not supported.
     #[error(
@@ -89,13 +91,13 @@ pub enum ConnectError {
     Proxy {
         /// URL of the proxy, as configured.
         proxy: String,
-        /// URL of the API server behind it.
+        /// URL of the API server behind the proxy.
         server: String,
     },
     /// The certificates, the token or the credential program cannot be used.
     #[error("cannot use the credentials for {server}: {reason}")]
     Credentials {
-        /// URL of the API server that they are for.
+        /// URL of the API server that the credentials are for.
         server: String,
         /// Description of the part that is unreadable or unusable.
         reason: String,
@@ -110,7 +112,7 @@ fn list_contexts(contexts: &[String]) -> String {
     if contexts.is_empty() {
         "it has no contexts".to_owned()
     } else {
-        format!("it has: {}", contexts.join(", "))
+        format!("its contexts are: {}", contexts.join(", "))
     }
 }
 
@@ -118,7 +120,8 @@ fn list_contexts(contexts: &[String]) -> String {
 pub(crate) struct ClusterConfig {
     pub(crate) config: Config,
     pub(crate) context: String,
-    /// Configured user: the impersonated user, otherwise the user in the kubeconfig, otherwise the subject of the token.
+    /// Configured user: the impersonated user, or else the user in the kubeconfig, or else the subject of the
+    /// token.
     pub(crate) user: String,
 }
 
@@ -143,7 +146,7 @@ pub(crate) async fn load_config(options: &ConnectOptions) -> Result<ClusterConfi
 
 /// Applies our defaults to a configuration.
 pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
-    // Retrying is up to the operation's state machine, which must know of every repeated write.
+    // Retrying is up to the operation's state machine, which must control every repeated write.
     config.default_retry = false;
     if config.proxy_url.is_some() && is_proxy_exempt(config) {
         config.proxy_url = None;
@@ -157,7 +160,8 @@ pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
     }
 }
 
-/// Returns true if the proxy was set by the environment, and the environment's exceptions cover the server.
+/// Returns true if an environment variable sets the proxy, and the exceptions in the environment (`NO_PROXY`)
+/// cover the server.
 fn is_proxy_exempt(config: &Config) -> bool {
     let variable = |names: [&str; 2]| {
         let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());
@@ -168,7 +172,7 @@ fn is_proxy_exempt(config: &Config) -> bool {
     general == config.proxy_url && proxy::is_exempt(&variable(["NO_PROXY", "no_proxy"]), host)
 }
 
-/// Reads the kubeconfig. Returns `None` if there is no kubeconfig and none was requested.
+/// Reads the kubeconfig. Returns `None` if there is no kubeconfig and the caller did not request one.
 fn read_kubeconfig(options: &ConnectOptions) -> Result<Option<Kubeconfig>, ConnectError> {
     let file = options.kubeconfig.as_ref();
     let is_requested = file.is_some()

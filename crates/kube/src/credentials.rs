@@ -1,19 +1,19 @@
-//! Safe messages for credential errors. The library's own messages contain the program's whole response, its arguments and its
-//! environment.
+//! Safe messages for credential errors. The library's own messages contain the credential program's whole
+//! response, its arguments and its environment.
 
 use std::error::Error as StdError;
 
 use kube::client::AuthError;
 
-/// Returns a message for an error from a credential program or a token file; `None` for other errors, whose own messages are
-/// harmless.
+/// Returns a message for an error from a credential program or a token file; `None` for any other error,
+/// because its own message is harmless.
 pub(crate) fn credential_error_message(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(text) = error.downcast_ref().and_then(describe_auth_error) {
             return Some(text);
         }
-        // The error is part of its wrapper's message, but is not its source.
+        // The wrapper includes the error in its message, but doesn't return it as its source.
         if let Some(kube::Error::Auth(error)) = error.downcast_ref() {
             return describe_auth_error(error);
         }
@@ -25,14 +25,14 @@ pub(crate) fn credential_error_message(error: &(dyn StdError + 'static)) -> Opti
 fn describe_auth_error(error: &AuthError) -> Option<String> {
     let text = match error {
         AuthError::AuthExecRun { out, .. } => {
-            // The program shares our standard error, so the user has already seen its output.
-            format!("the credential program of the kubeconfig failed ({})", out.status)
+            // The program writes to our standard error, so the user has already seen its output.
+            format!("the credential program in the kubeconfig failed ({})", out.status)
         }
         AuthError::AuthExecParse(_) => {
-            "the credential program of the kubeconfig did not print an ExecCredential; its output is hidden because it may contain a token"
+            "the credential program in the kubeconfig did not print an ExecCredential; its output is hidden because it may contain a token"
                 .to_owned()
         }
-        AuthError::ParseTokenKey(_) => "the token key of the kubeconfig cannot be read".to_owned(),
+        AuthError::ParseTokenKey(_) => "cannot parse the token key of the kubeconfig".to_owned(),
         _ => return None,
     };
     Some(text)

@@ -50,7 +50,7 @@ impl KubeCluster {
         Ok(if kept { DeleteResult::Deleting } else { DeleteResult::Gone })
     }
 
-    /// Returns true unless we know that the object is gone.
+    /// Returns true unless the object is known to no longer exist.
     async fn can_exist(&self, target: &Target<'_>, uid: &str) -> bool {
         match self.read_object(target).await {
             Ok(found) => found.is_some_and(|object| uid.is_empty() || object.uid() == uid),
@@ -67,7 +67,7 @@ impl KubeCluster {
     ) -> Result<(), ClusterError> {
         let target = match self.find_target(gvk, &key.namespace, &key.name).await {
             Ok(target) => target,
-            // The kind is gone, and its objects with it.
+            // The kind was removed, together with its objects.
             Err(error) if error.kind == ErrorKind::UnknownKind => return Ok(()),
             Err(error) => return Err(error),
         };
@@ -87,7 +87,8 @@ impl KubeCluster {
                     ErrorKind::NotFound | ErrorKind::UnknownKind | ErrorKind::NamespaceMissing => {
                         return Ok(());
                     }
-                    // The server tests the patch before it accepts it, so there was a concurrent write.
+                    // The server checks the patch's preconditions before it accepts the patch, so there was a
+                    // concurrent write.
                     ErrorKind::Conflict | ErrorKind::Invalid => refused = Some(error),
                     _ => return Err(error),
                 },
@@ -120,8 +121,9 @@ fn has_remaining_object(response_body: &Value) -> bool {
     at("/metadata/deletionTimestamp").is_some() && held
 }
 
-/// Returns true if the response does not show if the object still exists. With foreground deletion, the server returns the
-/// object, which remains until its dependents are gone. Old servers (1.20) return a bare success for any deletion of a Service.
+/// Returns true if the response does not show whether the object still exists. With foreground deletion, the
+/// server returns the object, which remains until its dependents are deleted. Old servers (1.20) return a
+/// bare success for any deletion of a Service.
 fn is_inconclusive(response_body: &Value, request: &DeleteRequest) -> bool {
     let service = request.gvk.group.is_empty() && request.gvk.kind == "Service";
     let bare = response_body.get("kind").and_then(Value::as_str) == Some("Status");

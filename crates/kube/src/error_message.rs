@@ -1,4 +1,4 @@
-//! Error messages.
+//! Formatting of error messages.
 
 use std::error::Error as StdError;
 

@@ -25,12 +25,13 @@ const KIND: &str = "ExecCredential";
 const INHERITED_VARIABLES: [&str; 2] = ["HOME", "PATH"];
 /// Environment variable that contains the request to the program.
 const EXEC_INFO_VARIABLE: &str = "KUBERNETES_EXEC_INFO";
-/// Time before credentials expire at which they are renewed.
+/// Time before the expiry of credentials at which they are renewed.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
-/// Delay before a failed program is run again. Meanwhile, all callers receive its error.
+/// Delay before a failed program is run again. During the delay, all callers receive the program's error.
 const FAILURE_DELAY: Duration = Duration::from_secs(5);
 
-/// Limits for a program. The programs of cloud providers are large; some include an interpreter.
+/// Limits for a program. They are generous, because cloud providers' programs are large and some include an
+/// interpreter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
     pub(crate) timeout: Duration,
@@ -54,7 +55,7 @@ pub struct ExecProvider {
     pub args: Vec<String>,
     /// Environment variables.
     pub env: BTreeMap<String, String>,
-    /// API version of its output.
+    /// API version of the program's output.
     pub api_version: String,
     /// Hint to display if the program is not installed.
     pub install_hint: String,
@@ -96,7 +97,7 @@ pub(crate) enum PluginFailure {
     InvalidToken,
     #[error("returned an invalid expirationTimestamp")]
     InvalidExpiry,
-    #[error("hit an internal error in Tidegate and is run again")]
+    #[error("could not run because of an internal error in Tidegate, and will run again")]
     Internal,
 }
 
@@ -117,7 +118,7 @@ impl ProgramCredentials {
     }
 }
 
-/// Returns the time of the machine's clock, against which the expiry of credentials is checked.
+/// Returns the time of the machine's clock. The expiry of credentials is checked against this time.
 fn now() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "credentials expire at a wall-clock time")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -164,8 +165,8 @@ impl ExecPlugin {
         &self.0.provider
     }
 
-    /// Returns valid credentials: the last credentials, unless the server refused them. Dropping the call does not end a run, so
-    /// a slow program is not started repeatedly.
+    /// Returns valid credentials. Reuses the last credentials unless they have expired or the server has
+    /// refused them. Dropping the future does not end a run, so a slow program is not started repeatedly.
     pub(crate) async fn credentials(
         &self,
         refused: Option<&Arc<ProgramCredentials>>,
@@ -230,7 +231,8 @@ impl PluginState {
         Ok(command)
     }
 
-    /// Runs the program to completion and returns its output. Discards its standard error, which may contain anything.
+    /// Runs the program to completion and returns its output. Discards its standard error, which may contain
+    /// secrets.
     fn run_program(&self) -> Result<Vec<u8>, PluginFailure> {
         let RunLimits { timeout, limits } = self.limits;
         let started = Instant::now();
@@ -240,7 +242,7 @@ impl PluginState {
     }
 }
 
-/// Returns `command` if it is an absolute path, otherwise the first program with that name on our `PATH`.
+/// Returns `command` if it is an absolute path, or else the first program with that name on our `PATH`.
 fn find_program(command: &str) -> Option<PathBuf> {
     let path = Path::new(command);
     if path.is_absolute() {
@@ -274,7 +276,7 @@ struct Status {
 }
 
 fn parse_credentials(version: &str, printed: &[u8]) -> Result<ProgramCredentials, PluginFailure> {
-    // Does not quote the parser's message, which may contain the input.
+    // Don't quote the parser's message, which may contain the input.
     let ExecCredential { api_version, kind, status } =
         serde_json::from_slice(printed).map_err(|_| PluginFailure::InvalidJson)?;
     if kind != KIND || api_version != version {
@@ -405,7 +407,7 @@ mod tests {
     async fn the_program_runs_again_after_expiry_or_refusal_of_its_credentials() {
         let dir = tempfile::tempdir().unwrap();
         let count = dir.path().join("count");
-        // Returns a different token each time, with this expiry.
+        // The program returns a different token each time, with this expiry.
         let counting = |ends: &str| {
             let script = format!(
                 "echo x >> {0}; n=$(wc -l < {0}); {1}",
@@ -418,7 +420,8 @@ mod tests {
         let first = plugin.credentials(None).await.unwrap_or_else(|error| panic!("{error}"));
         let same = plugin.clone().credentials(None).await.unwrap_or_else(|error| panic!("{error}"));
         assert!(first.token == "t1" && Arc::ptr_eq(&first, &same));
-        // The first caller whose credentials are refused triggers a run; the others receive its result.
+        // The first caller whose credentials are refused triggers a run; the other callers receive its
+        // result.
         let (one, two) = tokio::join!(plugin.credentials(Some(&first)), plugin.credentials(Some(&first)));
         let tokens =
             [one, two].map(|credentials| credentials.unwrap_or_else(|error| panic!("{error}")).token.clone());

@@ -1,5 +1,5 @@
-//! Check of the cluster's identity. If we expect a certain cluster, a new connection is used only after the cluster at the other
-//! end has confirmed its identity, because a server may be replaced between two calls.
+//! Check of the cluster's identity. If the caller expects a certain cluster, a new connection is used only
+//! after the cluster at the other end has confirmed its identity. A server may be replaced between two calls.
 //!
 //! ```text
 //!   call ─► IdentityGate: sure? ─► existing connection ─────────────────────────────────────────► sent
@@ -17,7 +17,8 @@ use http::Uri;
 use tokio::sync::{Mutex, MutexGuard};
 use tower::{BoxError, Service};
 
-/// The expected cluster, and whether calls to it are allowed. All connections to it share this, including future ones.
+/// The expected cluster, and the reason if calls to it are blocked. All connections to the cluster share this
+/// state, including future connections.
 #[derive(Default)]
 pub(crate) struct ExpectedCluster(RwLock<ExpectedState>);
 
@@ -58,7 +59,7 @@ impl ExpectedCluster {
 /// Guards the connections of one client.
 pub(crate) struct IdentityGate {
     expected: Arc<ExpectedCluster>,
-    /// True during an identity check. New connections may be opened then.
+    /// True during an identity check. New connections may be opened only during a check.
     is_checking: AtomicBool,
     /// True if every open connection has confirmed its identity.
     is_confirmed: AtomicBool,
@@ -72,7 +73,8 @@ impl IdentityGate {
         Arc::new(Self { expected, is_checking, is_confirmed, check_lock })
     }
 
-    /// Returns true if calls may use the open connections. If a new connection is being checked, waits for the result.
+    /// Returns true if calls may use the open connections. Waits for the result if a new connection is being
+    /// checked.
     pub(crate) async fn is_sure(&self) -> bool {
         if self.expected.read_state(|state| state.identity.is_none()) {
             return true;

@@ -1,4 +1,4 @@
-//! [`Cluster`](tidegate_cluster::Cluster) on a real Kubernetes API.
+//! Implementation of [`Cluster`](tidegate_cluster::Cluster) for the real Kubernetes API.
 //!
 //! ```text
 //!   Cluster calls      cluster.rs ─► read, live, watch, apply/, delete, pods, log_stream
@@ -10,8 +10,8 @@
 //!   responses          response.rs: status and body ─► object (compact.rs) or ClusterError
 //! ```
 //!
-//! Writes are never retried here. Supports Kubernetes 1.20 and later: features of newer servers are requested in a way that older
-//! servers ignore or clearly refuse.
+//! This crate never retries writes. It supports Kubernetes 1.20 and later: it requests features of newer
+//! servers in a way that older servers ignore or clearly refuse.
 
 mod apply;
 mod backpressure;

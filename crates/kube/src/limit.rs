@@ -1,8 +1,10 @@
-//! Limit on the number of calls in flight: the configured maximum while the server keeps up, fewer if it is overloaded.
+//! Limit on the number of calls in flight: the configured maximum while the server can handle it, and less
+//! while the server is overloaded.
 //!
-//! Works by additive increase and multiplicative decrease: a refusal because of overload halves the limit, and one full round of
-//! responses raises it by one. A `Retry-After` delays new calls; if it concerns a single request, it delays only identical
-//! requests. The rate is not fixed, so a faster server receives more calls.
+//! The limit follows additive increase and multiplicative decrease: a refusal because of overload halves the
+//! limit, and one full round of responses raises it by one. A `Retry-After` header delays new calls; if it
+//! concerns a single request, it delays only identical requests. The rate is not fixed, so a faster server
+//! receives more calls.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,9 +13,10 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Maximum time for which one response may delay all calls. After that, the server's state is checked again.
+/// Maximum time by which one response may delay all calls. After that, the server's state is checked again.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Maximum number of recorded refusals of single requests. Callers of any additional requests still receive their error.
+/// Maximum number of recorded refusals of single requests. Additional requests are not delayed, but their
+/// callers still receive the error.
 const DELAYED_REQUESTS_MAX: usize = 10_000;
 
 pub(crate) struct Limiter {
@@ -26,7 +29,7 @@ struct State {
     bound_max: usize,
     /// Current limit, between 1 and `bound_max`.
     bound: usize,
-    /// Number of permits in use that must not be returned because the limit was reduced meanwhile.
+    /// Number of permits in use that must not be returned because the limit was reduced in the meantime.
     excess: usize,
     /// Number of successful responses since the limit last changed.
     responses: usize,
@@ -38,7 +41,7 @@ struct State {
     delayed: BTreeMap<String, Instant>,
 }
 
-/// Permission for one call, which is returned when dropped.
+/// Permission for one call. Dropping it returns the permission.
 pub(crate) struct Permit<'a> {
     limiter: &'a Limiter,
     permit: Option<SemaphorePermit<'a>>,
@@ -65,7 +68,8 @@ impl Limiter {
     /// other requests.
     pub(crate) async fn acquire(&self, what: &str) -> Permit<'_> {
         self.wait_for_delay(what).await;
-        // The semaphore is never closed. If it were, it would be better to make calls without a limit than none at all.
+        // The semaphore is never closed. If it were, making calls without a limit would be better than making
+        // no calls.
         let permit = self.permits.acquire().await.ok();
         let mut call_permit = Permit { limiter: self, permit, started_at: Instant::now() };
         self.wait_for_pause().await;
@@ -73,7 +77,7 @@ impl Limiter {
         call_permit
     }
 
-    /// Waits until the server accepts calls again, and this request in particular.
+    /// Waits until the server accepts calls again and this request is no longer delayed.
     pub(crate) async fn wait_until_allowed(&self, what: &str) {
         self.wait_for_delay(what).await;
         self.wait_for_pause().await;
@@ -89,7 +93,7 @@ impl Limiter {
         }
     }
 
-    /// Delays this request by the time that the server has asked for.
+    /// Delays this request by the time that the server has requested.
     pub(crate) fn delay_request(&self, what: String, wait: Duration) {
         let (mut state, now) = (self.state(), Instant::now());
         state.delayed.retain(|_, resume| *resume > now);
@@ -253,8 +257,8 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_dropped_call_returns_its_permit_at_any_point() {
         let limiter = Arc::new(Limiter::new(2));
-        // The call is dropped while it is waiting for a permit, while it is waiting for the delay to end, and while it is in
-        // flight.
+        // The call may be dropped while it waits for a permit, while it waits for the delay to end, and while
+        // it is in flight.
         for seed in 0_u64..200 {
             let permit = limiter.acquire("").await;
             if seed.is_multiple_of(3) {

@@ -1,5 +1,6 @@
-//! Live state for a plan, read with as few requests as possible. Objects whose names are known are read one by one or by
-//! namespace. Only an application with unknown locations requires a search, which covers no more than necessary.
+//! Live state for a plan, read with as few requests as possible. Objects whose names are known are read one
+//! by one or by namespace. A search is required only if the locations of an application's objects are
+//! unknown, and it covers no more than necessary.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -31,7 +32,8 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
-        // There may be thousands of objects, read page by page, so only their text stays in memory.
+        // Keep only the objects' text in memory, because there may be thousands of objects, read page by
+        // page.
         let take = |object: Object| {
             let is_chosen = named.contains(&object.key()) || query.is_root(&object);
             is_chosen.then(|| LiveObject::pack(object))
@@ -40,7 +42,7 @@ impl KubeCluster {
         let (mut searched, mut incomplete_searches) = (BTreeSet::new(), Vec::new());
         if query.search_scope != SearchScope::KnownObjects {
             if query.tracking.method.uses_label() {
-                // They determine if a search by label finds all objects.
+                // The named objects determine whether a search by label finds all objects.
                 found = self.fetch_objects(std::mem::take(&mut places), &take).await?;
             }
             let search = query.tracking_selector(found.iter().map(LiveObject::unpack));
@@ -132,8 +134,8 @@ impl KubeCluster {
         Ok(found)
     }
 
-    /// Reads pages as long as that takes fewer requests than reading each remaining name. Names that remain in `names` have not
-    /// been searched completely.
+    /// Reads pages as long as this requires fewer requests than reading each remaining name. For the names
+    /// that remain in `names`, the search was not completed.
     async fn fetch_pages(
         &self,
         gvk: &Gvk,
@@ -146,7 +148,7 @@ impl KubeCluster {
         let mut next = String::new();
         loop {
             let page = match self.read_page(&target, Detail::Full, "", PAGE_SIZE, &next).await {
-                // The snapshot that the pages come from has expired, so the rest is read by name.
+                // The snapshot behind the pages has expired, so the remaining objects are read by name.
                 Err(error) if error.kind == ErrorKind::Gone => return Ok(()),
                 other => other?,
             };
@@ -176,7 +178,7 @@ fn is_absent(error: &ClusterError) -> bool {
 /// group.
 fn select_requested(found: Vec<LiveObject>, named: &HashSet<ObjectKey>) -> Vec<LiveObject> {
     let mut objects = found;
-    // The later response wins.
+    // The later response takes precedence.
     objects.reverse();
     objects.sort_by(|one, other| one.key().cmp(other.key()));
     objects.dedup_by(|one, other| one.key() == other.key());

@@ -57,8 +57,8 @@ struct LogFollower {
 }
 
 enum State {
-    /// A node does not respond until the container writes its first line. This may take forever, and does not mean that the
-    /// server is unresponsive.
+    /// The request was sent. A node does not respond until the container writes its first line, which may
+    /// never happen. Waiting for it does not mean that the server is unresponsive.
     Opening,
     Open(Lines),
     Ended,
@@ -110,7 +110,8 @@ impl LogFollower {
     }
 }
 
-/// Returns the error for logs that are not served. The server does serve pods, so the error must say that logs are missing.
+/// Returns the error for logs that are not served. The server does serve pods, so the message must state that
+/// the logs are unavailable.
 fn unserved_logs_error(error: ClusterError) -> ClusterError {
     match error.kind {
         ErrorKind::UnknownKind => {
@@ -131,7 +132,7 @@ struct Lines {
     /// Time of the previous line.
     last_time: LogTime,
     has_ended: bool,
-    /// Held as long as the response body.
+    /// Permit held as long as the response body.
     #[expect(dead_code, reason = "held until it is dropped")]
     permit: Option<WatchPermit>,
 }
@@ -205,7 +206,8 @@ impl Lines {
         let parsed = time.and_then(|(time, rest)| {
             Some((LogTime::parse(std::str::from_utf8(time).ok()?)?, rest.get(1..).unwrap_or_default()))
         });
-        // A line without a timestamp comes from a log without timestamps. It is assumed to have the time of the previous line.
+        // A line without a timestamp comes from a log without timestamps, and receives the time of the
+        // previous line.
         let (at, text) = parsed.unwrap_or((self.last_time, bytes));
         self.last_time = at;
         LogLine { at, text: decode_line(text), is_complete }

@@ -26,8 +26,8 @@ impl<'a> Target<'a> {
         Self { gvk, resource, namespace, name: "" }
     }
 
-    /// Returns the location of one object. Checks that name and namespace are not empty, because the path would then mean
-    /// something else.
+    /// Returns the location of one object. Checks that name and namespace are not empty, because the path
+    /// would otherwise refer to something else.
     pub(crate) fn for_object(
         gvk: &'a Gvk,
         resource: Arc<Resource>,

@@ -15,7 +15,7 @@ use crate::selector;
 
 /// Label that the pods of a Job have in every Kubernetes version.
 const JOB_NAME: &str = "&labelSelector=job-name";
-/// Assumed minimum average length of a log line, for reading the end of a log.
+/// Assumed minimum average length of a log line in bytes, for reading the end of a log.
 const LINE_BYTES: usize = 10;
 
 impl KubeCluster {
@@ -46,7 +46,7 @@ impl KubeCluster {
         let Some(conditions) = conditions else { return Ok(Vec::new()) };
         let mut owners = HashSet::from([uid.to_owned()]);
         if let Some(between) = between {
-            // Jobs don't have the labels of their pods; ReplicaSets do.
+            // Jobs don't have the same labels as their pods, but ReplicaSets do.
             let conditions = if between.kind == "Job" { "" } else { &conditions };
             let found = self.list_by_query(&between, namespace, Detail::Metadata, conditions).await?;
             owners.extend(
@@ -119,7 +119,7 @@ impl KubeCluster {
     }
 }
 
-/// Returns true if one of these objects is an owner.
+/// Returns true if one of the owners, given by UID, owns the object.
 fn is_owned_by(object: &Object, owners: &HashSet<String>) -> bool {
     let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let mut uids = references.into_iter().flatten().filter_map(|reference| reference.get("uid")?.as_str());

@@ -13,8 +13,8 @@ use crate::response::{ApiResponse, CallSubject};
 
 /// Number of objects per page.
 pub(crate) const PAGE_SIZE: usize = 500;
-/// Maximum number of pages in one list. This is more than any cluster stores; it prevents a server from keeping us in an endless
-/// list.
+/// Maximum number of pages in one list. No cluster has this many pages. The limit ends the list if a server
+/// returns pages endlessly.
 const PAGES_MAX: usize = 10_000;
 const METADATA_LIST: &str =
     "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
@@ -52,7 +52,7 @@ impl KubeCluster {
         self.decode_found(target, &answer).await
     }
 
-    /// Reads one of many objects; retries on an overloaded server.
+    /// Reads one of many objects. Retries if the server is overloaded.
     pub(crate) async fn read_with_retry(&self, target: &Target<'_>) -> Result<Option<Object>, ClusterError> {
         let answer = self.api_server().call_with_retry(&Call::get(target.path())).await?;
         self.decode_found(target, &answer).await
@@ -76,7 +76,8 @@ impl KubeCluster {
         self.list_all(&target, scope.detail, "").await
     }
 
-    /// Lists all objects of a kind at their location. Additional conditions are passed as a query (`&labelSelector=…`).
+    /// Lists all objects of a kind at their location. `conditions` contains additional query parameters
+    /// (`&labelSelector=…`).
     pub(crate) async fn list_all(
         &self,
         target: &Target<'_>,
@@ -87,8 +88,8 @@ impl KubeCluster {
         Ok(Listing { objects, resource_version })
     }
 
-    /// Lists objects but keeps only the results of `take`, so that at most one page is in memory. Also returns the version of the
-    /// list.
+    /// Lists objects but keeps only the results of `take`, so that at most one page is in memory. Returns
+    /// these results and the list's resource version.
     pub(crate) async fn list_filtered<T>(
         &self,
         target: &Target<'_>,
@@ -127,7 +128,7 @@ impl KubeCluster {
         Err(ClusterError::new(ErrorKind::Server, text))
     }
 
-    /// Reads one page: the first page, or the page that the token `next` names.
+    /// Reads one page: the first page, or the page for the token `next`.
     pub(crate) async fn read_page(
         &self,
         target: &Target<'_>,

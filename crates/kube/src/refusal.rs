@@ -8,12 +8,13 @@ pub(crate) const TYPED_PATCH: &str = "failed to create typed patch object";
 const UNKNOWN_FIELD: &str = ": field not declared in schema";
 const DUPLICATE_FIELD: &str = ": duplicate entries for key ";
 
-/// Phrases that servers use for immutable fields. The first one is also common in the validation rules of definitions.
+/// Phrases that servers use for immutable fields. The first phrase is also common in the validation rules of
+/// definitions.
 const IMMUTABLE_PHRASES: [&str; 5] =
     ["immutable", "may not change", "cannot change", "cannot be changed", "updates to "];
 
-/// Returns the details of a refused server-side apply. A server reports unknown fields one level at a time, and reports repeated
-/// keys only when it knows all fields.
+/// Returns the details of a refused server-side apply. A server reports unknown fields one level at a time,
+/// and reports repeated keys only once there are no unknown fields.
 pub(crate) fn parse_typed_patch(message: &str) -> Option<Refusal> {
     if !message.contains(TYPED_PATCH) && !message.contains("failed to create manager for existing fields") {
         return None;
@@ -45,8 +46,8 @@ pub(crate) fn parse_immutable_field(field: &str, message: &str) -> Option<Immuta
         .then(|| ImmutableField { field: field.to_owned(), mutable_subfields: excepted_fields(field, text) })
 }
 
-/// Returns the server's message about a field without the values, which the server prints as a dump or as a diff of internal
-/// types.
+/// Returns the server's message about a field without the values. Servers print values as a dump or as a diff
+/// of internal types.
 pub(crate) fn strip_values(message: &str) -> &str {
     let line = message.split('\n').next().unwrap_or_default();
     match line.strip_prefix("Invalid value: ") {
@@ -55,7 +56,8 @@ pub(crate) fn strip_values(message: &str) -> &str {
     }
 }
 
-/// Returns the fields that the server names as exceptions: in quotes or backticks, or after "except".
+/// Returns the fields that the server's message lists as exceptions: in quotes or backticks, or after
+/// "except".
 fn excepted_fields(field: &str, text: &str) -> Vec<String> {
     let Some((_, excepted)) = text.split_once("other than").or_else(|| text.split_once(" except ")) else {
         return Vec::new();
@@ -140,7 +142,7 @@ fn split_bracket(text: &str) -> Option<(&str, &str)> {
     None
 }
 
-/// Parses `containerPort=80,protocol="TCP"`.
+/// Parses keys such as `containerPort=80,protocol="TCP"`.
 fn parse_keys(text: &str) -> Option<Vec<(String, Value)>> {
     let (mut rest, mut keys) = (text, Vec::new());
     while !rest.is_empty() {
@@ -159,7 +161,7 @@ mod tests {
 
     use super::*;
 
-    /// Messages from servers 1.20 and 1.36.
+    /// Parses messages from servers 1.20 and 1.36.
     #[test]
     fn refusals_specific_to_server_side_apply_are_recognized() {
         let undeclared = |paths: &[&str]| {

@@ -18,7 +18,7 @@ use crate::refusal;
 /// Maximum length of the text to display from a body in an unknown format.
 const BODY_TEXT_MAX: usize = 1024;
 
-/// A server error that arrives later than this means that the server was waiting for one of its dependencies.
+/// Minimum duration after which a server error means that the server was waiting for one of its dependencies.
 const STALLED_AFTER: Duration = Duration::from_secs(4);
 /// Maximum number of warnings to store per object.
 const WARNINGS_MAX: usize = 8;
@@ -27,13 +27,13 @@ const WARNINGS_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct ApiResponse {
     pub(crate) status: StatusCode,
-    /// The `Retry-After` header.
+    /// Delay from the `Retry-After` header.
     pub(crate) retry_after: Option<Duration>,
     /// `Warning` headers: deprecations, and violations of policies that only warn.
     pub(crate) warnings: Vec<String>,
     /// The `ETag` header. Responses with the same ETag are identical.
     pub(crate) etag: Option<HeaderValue>,
-    /// Time that passed until the response arrived.
+    /// Time between the request and the response.
     pub(crate) duration: Duration,
     pub(crate) body: Bytes,
 }
@@ -65,7 +65,7 @@ pub(crate) struct Status {
     pub(crate) details: Option<Details>,
 }
 
-/// Object that a `Status` is about.
+/// Object that a `Status` refers to.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct Details {
@@ -104,19 +104,21 @@ impl ApiResponse {
         Object::try_from(Value::Object(fields)).map_err(|error| decode_error(about, &error.to_string()))
     }
 
-    /// Returns true if the refusal concerns only this request. An overloaded server refuses early, in plain text. If the server
-    /// has not read the objects of a kind yet, or a disruption budget applies, it sends a `Status`.
+    /// Returns true if the refusal concerns only this request. An overloaded server refuses early, in plain
+    /// text. A refusal that concerns a single request, for example because the server has not loaded a kind
+    /// yet or because of a disruption budget, has a `Status` as its body.
     pub(crate) fn is_request_specific(&self) -> bool {
         serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| status.status.is_some())
     }
 
-    /// Returns the delay that the server requests before a retry, either in a header or only in its message.
+    /// Returns the delay that the server requests before a retry, which is in a header or only in the
+    /// message.
     pub(crate) fn requested_delay(&self) -> Option<Duration> {
         let text = || serde_json::from_slice::<Status>(&self.body).ok()?.retry_after();
         self.retry_after.or_else(|| if self.status.is_success() { None } else { text() })
     }
 
-    /// Returns the refusal as an error that names the call.
+    /// Returns the refusal as an error whose message describes the call.
     pub(crate) fn refusal_error(&self, about: CallSubject<'_>) -> ClusterError {
         let mut status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
         // Some servers omit the code from the body, and proxies respond in HTML.
@@ -137,7 +139,7 @@ impl ApiResponse {
     }
 }
 
-/// Parses the texts of `Warning` headers: `299 - "policy/v1beta1 PodDisruptionBudget is deprecated"`.
+/// Parses the texts of `Warning` headers, such as `299 - "policy/v1beta1 PodDisruptionBudget is deprecated"`.
 pub(crate) fn parse_warnings(headers: &HeaderMap) -> Vec<String> {
     let values =
         headers.get_all(WARNING).iter().filter_map(|value| std::str::from_utf8(value.as_bytes()).ok());
@@ -235,7 +237,7 @@ impl Status {
         let reason = self.reason.as_deref().unwrap_or_default();
         let is_cause = |name| self.causes().any(|cause| cause.reason.as_deref() == Some(name));
         if is_cause("ResourceVersionTooLarge") {
-            // After the server's store was restored from a backup, only a new list helps.
+            // The server's store was restored from a backup, so the objects must be listed again.
             return ErrorKind::Gone;
         }
         match self.code.unwrap_or(500) {
@@ -279,7 +281,8 @@ impl Status {
         self.details.as_ref()?.retry_after_seconds.map(Duration::from_secs)
     }
 
-    /// Returns the error for an absent object, namespace or kind. The server's response only names objects and namespaces.
+    /// Returns the error for an absent object, namespace or kind. The server's response specifies only
+    /// objects and namespaces, not kinds.
     fn not_found_error(&self, about: CallSubject<'_>, message: &str) -> ClusterError {
         let named = |field: fn(&Details) -> &Option<String>| {
             self.details.as_ref().and_then(|details| field(details).as_deref()).unwrap_or_default()

@@ -1,5 +1,5 @@
-//! Missing permissions, as reported by the server: one request reads the rules of a namespace, and a review checks each
-//! permission that the rules don't settle.
+//! Missing permissions, as reported by the server: one request reads the rules of a namespace, and a review
+//! checks each permission that the rules don't clearly grant.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use crate::response::CallSubject;
 use crate::rules::Rule;
 
 const GROUP: &str = "authorization.k8s.io/v1";
-/// Maximum number of permissions that are reviewed individually. Any others are reported once these are fixed.
+/// Maximum number of permissions that are reviewed individually. Further missing permissions are reported
+/// once these have been granted.
 const REVIEWS_MAX: usize = 64;
 /// Maximum number of concurrent reviews.
 const CONCURRENT_REVIEWS_MAX: usize = 8;
@@ -37,15 +38,15 @@ struct ReviewStatus {
     resource_rules: Vec<Rule>,
 }
 
-/// A permission, with the name that its resource has in rules.
+/// A permission, with its resource's name in rules.
 struct NamedRight {
     right: Right,
     resource: Arc<Resource>,
 }
 
 impl NamedRight {
-    /// Returns true if a rule grants the permission. A rule for certain object names is assumed to cover an object whose name is
-    /// unknown; if it doesn't, the call itself is refused.
+    /// Returns true if a rule grants the permission. A rule for certain object names is assumed to cover an
+    /// object with an unknown name. If the rule doesn't cover it, the call itself is refused.
     fn is_granted_by(&self, rule: &Rule) -> bool {
         let holds = |all: &[String], one: &str| all.iter().any(|given| given == "*" || given == one);
         let (names, name) = (&rule.resource_names, &self.right.name);
@@ -64,7 +65,7 @@ impl NamedRight {
 }
 
 impl KubeCluster {
-    /// Returns the permissions that the users for reads and writes lack.
+    /// Returns the missing permissions of the users for reads and for writes.
     pub(crate) async fn review_rights(
         &self,
         rights: &BTreeSet<Right>,
@@ -105,7 +106,8 @@ impl KubeCluster {
             }
             open.extend(asked);
         }
-        // Authorizers other than RBAC may grant a permission without a rule, so only a direct review is proof.
+        // Authorizers other than RBAC may grant a permission without a rule, so only a direct review is
+        // conclusive.
         let questions = stream::iter(open.into_iter().take(REVIEWS_MAX))
             .map(|asked| async move { Ok(self.is_denied(&asked).await?.then(|| asked.missing_right())) })
             .buffer_unordered(CONCURRENT_REVIEWS_MAX);
@@ -120,7 +122,7 @@ impl KubeCluster {
 
     async fn is_denied(&self, named: &NamedRight) -> Result<bool, ClusterError> {
         let Right { verb, gvk, namespace, name } = &named.right;
-        // An empty namespace stands for cluster-scoped objects.
+        // An empty namespace means cluster-scoped objects.
         let attributes = json!({
             "namespace": namespace,
             "verb": verb,

@@ -1,5 +1,5 @@
-//! Search of a cluster for an application's objects: kind by kind, limited by permissions, and shared by all applications that
-//! are waiting.
+//! Search of a cluster for an application's objects: kind by kind, limited by permissions, and shared by all
+//! waiting applications.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -30,8 +30,9 @@ const METRICS_GROUP: &str = "metrics.k8s.io";
 /// A group that duplicates objects of other groups.
 const DUPLICATE_GROUP: &str = "extensions";
 
-/// Maximum age of shared results when there are many applications. An application's own writes are recorded with its operations,
-/// and another client's write might as well have come a moment later.
+/// Maximum age of shared results when there are many applications. Outdated results do no harm: an
+/// application's own writes are recorded with its operations, and any other write might as well have come a
+/// moment later.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(3);
 
 /// Result of searching for objects of one kind.
@@ -99,7 +100,7 @@ impl KubeCluster {
             tracing::warn!(
                 context = self.context(),
                 kinds = names.join(", "),
-                "cannot list objects of some kinds to find those of an application; grant the list permission, or exclude the kinds"
+                "cannot list some kinds in the search for the objects of an application; grant the list permission, or exclude the kinds"
             );
         }
     }
@@ -169,8 +170,8 @@ impl KubeCluster {
         Ok(KindSearch { found, unsearched: Some(unsearched) })
     }
 
-    /// Returns the application's own objects of a kind. Many applications search for the same objects, so one search serves all
-    /// applications that are waiting for it.
+    /// Returns the application's own objects of a kind. Many applications search for the same objects, so all
+    /// applications that are waiting for a search share its result.
     async fn search_scope(
         &self,
         gvk: &Gvk,

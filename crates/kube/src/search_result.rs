@@ -12,7 +12,7 @@ use crate::singleflight::Singleflight;
 pub(crate) type RootsByApplication = HashMap<String, Vec<FoundObject>>;
 /// Running searches, by searched objects and tracking method.
 pub(crate) type SearchRequests = Singleflight<(String, Tracking), Arc<SearchResult>>;
-/// Result of a search. A refusal is also a result, and is valid for a while.
+/// Result of a search. A refusal is also a result, and remains valid for some time.
 pub(crate) type SearchResult = Result<RootsByApplication, ClusterError>;
 
 /// The part of a found object that is stored.

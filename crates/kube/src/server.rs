@@ -1,5 +1,5 @@
-//! HTTP calls, which are limited in time and number and use the current credentials. A call is never repeated, unless the server
-//! refused the credentials.
+//! HTTP calls, with limits on their duration and number, and with the current credentials. A call is never
+//! repeated, unless the server refused the credentials.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -26,14 +26,15 @@ use crate::transport::{Connections, GatedClient, Transport, WatchPermit};
 
 /// Path to which every server responds without authentication, at no cost.
 pub(crate) const VERSION: &str = "/version";
-/// Maximum size of one response. Fits a page of 500 objects of the largest size.
+/// Maximum size of one response. A page of 500 objects of the largest size fits into it.
 const RESPONSE_BYTES_MAX: usize = 1 << 30;
 /// Maximum number of attempts for a bulk read when the server is overloaded.
 const RETRY_ATTEMPTS_MAX: usize = 5;
 /// First delay between attempts if the server does not request a delay. It doubles each time.
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 
-/// Maximum number of times that one call checks the identity of a new connection. Other calls may take the connections.
+/// Maximum number of times that one call checks the identity of a new connection. Other calls may use up the
+/// checked connections.
 const IDENTITY_CHECKS_MAX: usize = 16;
 
 /// An API server, with limits on its calls.
@@ -91,7 +92,8 @@ impl Server {
         }
     }
 
-    /// Sends one of many reads. While the server is overloaded, retries a few times, each time after the requested delay.
+    /// Sends one of many reads. If the server is overloaded, retries a few times, each time after the
+    /// requested delay.
     pub(crate) async fn call_with_retry(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
         let mut wait = RETRY_DELAY_MIN;
         for _ in 1..RETRY_ATTEMPTS_MAX {
@@ -110,8 +112,8 @@ impl Server {
         self.monitor.backpressure()
     }
 
-    /// Periodically probes a server that doesn't send anything, because an open watch cannot tell a quiet server from a hanging
-    /// one. Any response is enough. Runs until dropped.
+    /// Periodically probes a server that doesn't send anything, because an open watch cannot distinguish a
+    /// quiet server from a hanging one. Any response is enough. Runs until dropped.
     pub(crate) async fn probe_while_silent(&self) -> Infallible {
         loop {
             let due = self.monitor.last_response_at() + SILENT_AFTER;
@@ -130,7 +132,7 @@ impl Server {
         let permit = self.limiter.acquire(&call.request_key()).await;
         let answer = self.with_timeout(call, self.attempt(link, call)).await?;
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
-        // Other calls are not affected by a refusal of one request, or by a failure behind the server that concerns one kind.
+        // A refusal of one request, or a failure of one kind's backing server, does not affect other calls.
         match answer.retry_after.filter(|_| too_many || answer.status.is_server_error()) {
             Some(wait) if !answer.is_request_specific() => permit.record_overload(Some(wait)),
             _ if too_many => permit.record_overload(None),
@@ -149,7 +151,7 @@ impl Server {
         } else {
             self.limiter.delay_all(wait);
         }
-        // Does not quote the message: it may contain the request and is not masked here.
+        // Don't quote the message: it may contain the request and is not masked here.
         self.monitor.record_delay(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
     }
 
@@ -203,8 +205,8 @@ impl Server {
         Ok((self.with_timeout(call, self.check_stream_response(call, about, response)).await?, watch_permit))
     }
 
-    /// Opens a stream without any time limit. The response starts only when there is content. The stream doesn't use a call
-    /// permit, and the server is not considered unresponsive meanwhile.
+    /// Opens a stream without any time limit. The response starts only when there is content. The stream
+    /// doesn't use a call permit, and waiting for it doesn't count as an unresponsive server.
     pub(crate) async fn open_unlimited_stream(
         &self,
         call: &Call,
@@ -217,7 +219,7 @@ impl Server {
             (response, watch_permit) = self.send_watch(&self.transport.connections(), call).await?;
         }
         self.monitor.record_response();
-        // A refusal arrives in full, unlike a stream.
+        // Unlike a stream, a refusal arrives as a complete response.
         Ok((self.with_timeout(call, self.check_stream_response(call, about, response)).await?, watch_permit))
     }
 
@@ -337,7 +339,7 @@ impl Server {
     /// Returns the error for a connection that failed or ended too early.
     pub(crate) fn connection_error(&self, call: &Call, error: &(dyn StdError + 'static)) -> ClusterError {
         let client = find_http_client_error(error);
-        // The outer errors only name the layer, not the cause.
+        // The outer errors contain only the layer, not the cause.
         let reason = format_error_chain(client.and_then(StdError::source).unwrap_or(error));
         if is_abort(error) {
             return ClusterError::new(ErrorKind::Server, self.aborted_message(call, &reason));
@@ -362,7 +364,8 @@ impl Server {
     }
 }
 
-/// Returns true if the server aborted only this request, for example after a panic. The connection and other requests continue.
+/// Returns true if the server aborted only this request, for example after a panic. The connection and other
+/// requests are not affected.
 fn is_abort(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {

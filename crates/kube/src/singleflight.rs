@@ -1,6 +1,7 @@
-//! Coalesced requests: identical requests that are made at the same time are sent once, and once more for callers that arrive
-//! while the request is running. A caller never receives the response to a request that started before its call, so the response
-//! is at least as recent as the response to a separate request would be. If a maximum age is given, the response may be up to that old.
+//! Coalesced requests: identical requests that are made at the same time are sent once, and once more for
+//! callers that arrive while the request is running. A caller never receives the response to a request that
+//! started before its call, so the response is as recent as that of a separate request. If the caller
+//! specifies a maximum age, the response may be up to that old.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -11,7 +12,8 @@ use std::time::Duration;
 use tidegate_cluster::ClusterError;
 use tokio::time::Instant;
 
-/// Coalesced requests by subject. A response is stored only while callers are waiting for it or it is recent enough.
+/// Coalesced requests by subject. A response is stored only while callers are waiting for it or while it is
+/// recent enough.
 pub(crate) struct Singleflight<K, T> {
     flights: Mutex<HashMap<K, Weak<Flight<T>>>>,
 }
@@ -21,7 +23,7 @@ type FlightResult<T> = Result<T, ClusterError>;
 struct Flight<T> {
     /// Logical clock that orders callers and requests.
     clock: AtomicU64,
-    /// Locked during the request.
+    /// Last response. Locked during the request.
     last: tokio::sync::Mutex<Option<LastResponse<T>>>,
 }
 
@@ -73,7 +75,7 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
         *last = Some(LastResponse { started, started_at, response: answer.clone() });
         drop(last);
         if !good_for.is_zero() {
-            // Other callers must not receive it.
+            // Other callers must not receive a response that started before their calls.
             tokio::spawn(async move {
                 tokio::time::sleep_until(started_at + good_for).await;
                 drop(round);
@@ -103,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Counts requests, and responds when permitted.
+    /// Server that counts requests and responds when the test permits it.
     struct FakeServer {
         request_count: AtomicU64,
         response_permits: Semaphore,

@@ -21,20 +21,22 @@ use crate::exec_plugin::ProgramCredentials;
 use crate::identity_gate::{ExpectedCluster, GatedConnector, IdentityGate};
 use crate::proxy;
 
-/// Time limit for setting up a TCP connection.
+/// Timeout for opening a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Interval of pings on an idle connection. Without pings, a watch on a dead connection would hang.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// Time limit for a ping. After this the connection is closed.
+/// Timeout of a ping, after which the connection is closed.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
 /// Number of bytes that the server may send on one stream before they are read.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
 /// The same limit for all streams of a connection together. It is more than the streams can use, so one unread stream cannot
 /// block the others.
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
-/// Number of watches on one connection before the next connection is used. Servers allow 250 streams, some only 100.
+/// Number of watches on one connection before the next connection is used. Most servers allow 250 streams,
+/// but some allow only 100.
 const WATCHES_PER_CONNECTION: usize = 90;
-/// Maximum number of connections for watches. When all are full, additional watches use the connection with the fewest watches.
+/// Maximum number of connections for watches. If all connections are full, additional watches use the
+/// connection with the fewest watches.
 const WATCH_CONNECTIONS_MAX: usize = 8;
 /// Minimum interval between renewals of credentials.
 const RENEW_INTERVAL_MIN: Duration = Duration::from_secs(5);
@@ -84,7 +86,7 @@ struct WatchConnection {
     open_watches: Arc<AtomicUsize>,
 }
 
-/// Counts as one open watch until dropped.
+/// Permission for an open watch. The watch counts as open until this value is dropped.
 pub(crate) struct WatchPermit(Arc<AtomicUsize>);
 
 impl Drop for WatchPermit {
@@ -133,7 +135,8 @@ impl Transport {
         Ok(Self::from_connections(link, url, meant, CredentialSource::Options(Box::new(options))))
     }
 
-    /// Creates a transport whose credentials change only on request, or when a program provides different ones.
+    /// Creates a transport. Its credentials change only on request, or when a program provides different
+    /// credentials.
     pub(crate) async fn with_connection(
         declared: ClusterConnection,
         ready: ResolvedConfig,
@@ -205,13 +208,13 @@ impl Transport {
         self.connections()
     }
 
-    /// Returns the reason why there are no credentials other than the refused ones.
+    /// Returns the reason why the last renewal did not provide different credentials.
     pub(crate) fn renewal_error(&self) -> Option<String> {
         self.renewal_error.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the credentials again after the server refused the credentials of `refused`. Returns true if there are different
-    /// credentials to try.
+    /// Reads the credentials again after the server refused those of the connections `refused`. Returns true
+    /// if there are different credentials to try.
     pub(crate) async fn renew(&self, refused: &Connections) -> bool {
         let source = self.source.read().unwrap_or_else(PoisonError::into_inner).clone();
         match &source {
@@ -243,7 +246,8 @@ impl Transport {
             open_connections(ready, generation.wrapping_add(1), &self.expected_cluster).await
         };
         let result: Result<Arc<Connections>, ConnectError> = again.await;
-        // The renewal may have taken long. Other callers that were waiting for it receive the same result.
+        // The renewal may have taken a long time, so measure the interval from its end. Callers that were
+        // waiting for it receive the same result.
         *renewed = Some(Instant::now());
         match result {
             Ok(link) => {
@@ -264,7 +268,7 @@ fn write_lock<T>(place: &RwLock<T>, value: T) {
     *place.write().unwrap_or_else(PoisonError::into_inner) = value;
 }
 
-/// Builds our own stack instead of the kube crate's, which supports only HTTP/1.
+/// Opens connections. Builds its own HTTP stack, because the kube crate's stack supports only HTTP/1.
 async fn open_connections(
     ready: ResolvedConfig,
     generation: u64,
@@ -272,7 +276,7 @@ async fn open_connections(
 ) -> Result<Arc<Connections>, ConnectError> {
     let ResolvedConfig { config, credentials } = ready;
     let (server, meant) = (config.cluster_url.to_string(), Arc::clone(meant));
-    // Credential programs and file reads block.
+    // Credential programs and file reads block the thread.
     let result = tokio::task::spawn_blocking(move || build_connections(&config, generation, &meant)).await;
     let reason = match result {
         Ok(Ok(link)) => return Ok(Arc::new(Connections { credentials, ..link })),
@@ -310,7 +314,7 @@ where
     C: Clone,
     HttpsConnector<GatedConnector<C>>: Connect + Clone + Send + Sync + 'static,
 {
-    // Both of these calls may run a credential program, but once is enough.
+    // Both calls may run a credential program, but running it once is enough.
     let (tls, auth) = (config.rustls_client_config()?, config.auth_layer()?);
     let (base, headers) = (config.base_uri_layer(), config.extra_headers_layer()?);
     let build_client = || -> Result<GatedClient, kube::Error> {

@@ -1,4 +1,4 @@
-//! User name by which the API server knows us.
+//! Name of the user as whom the API server authenticates us.
 
 use http::Method;
 use serde::Deserialize;
@@ -8,7 +8,8 @@ use crate::KubeCluster;
 use crate::call::{Call, JSON};
 use crate::response::CallSubject;
 
-/// Versions of the group that contains SelfSubjectReview, newest first. Kubernetes before 1.27 has none of them.
+/// Versions of the group that contains SelfSubjectReview, newest first. Kubernetes before 1.27 supports none
+/// of these versions.
 const GROUP_VERSIONS: [&str; 2] = ["authentication.k8s.io/v1", "authentication.k8s.io/v1beta1"];
 
 #[derive(Default, Deserialize)]
@@ -30,8 +31,8 @@ struct UserInfo {
 }
 
 impl KubeCluster {
-    /// Returns our user name: the user that the API server has authenticated, otherwise the user named by the kubeconfig or the
-    /// pod's token. `None` if neither names a user.
+    /// Returns our user name: the user that the API server has authenticated, or else the user in the
+    /// kubeconfig or in the pod's token. `None` if neither contains a user.
     pub async fn user_name(&self) -> Option<String> {
         for group in GROUP_VERSIONS {
             let path = format!("/apis/{group}/selfsubjectreviews");

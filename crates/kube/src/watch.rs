@@ -19,13 +19,14 @@ use crate::read::complete_item;
 use crate::response::{CallSubject, Status};
 use crate::transport::WatchPermit;
 
-/// Kinds whose failures are tolerated for a grace period after the spec changes. Only the managed fields record the time of that
-/// change.
+/// Kinds that have a grace period for failures after a change to the spec. Only the managed fields contain
+/// the time of that change.
 const KINDS_WITH_GRACE_PERIOD: [&str; 2] = ["HorizontalPodAutoscaler", "ScaledObject"];
 
 /// Delay after which we end a watch that the server should have ended.
 const END_DELAY: Duration = Duration::from_secs(15);
-/// Maximum length of a line of a watch. Fits an object of at most 1.5 MB, as JSON, in the largest version.
+/// Maximum length of a line of a watch, in bytes. An object of the maximum size, 1.5 MB, fits even if its
+/// JSON in another version is longer.
 const LINE_BYTES_MAX: usize = 32 << 20;
 const METADATA: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
@@ -121,8 +122,8 @@ impl Watch {
         })?;
         match kind.as_str() {
             "ADDED" | "MODIFIED" | "DELETED" => {
-                // Managed fields are the largest part of an object, and are only needed if its health depends on the time of the
-                // last change.
+                // Managed fields are the largest part of an object, and are needed only if its health depends
+                // on the time of the last change.
                 if let Some(Value::Object(metadata)) = object.get_mut("metadata")
                     && !KINDS_WITH_GRACE_PERIOD.contains(&self.gvk.kind.as_str())
                 {
@@ -154,7 +155,7 @@ struct Lines {
     /// Length of the prefix of `read` that is known not to contain a line ending.
     searched: usize,
     ends_at: Instant,
-    /// Held as long as the response body.
+    /// Permit held as long as the response body.
     #[expect(dead_code, reason = "held until it is dropped")]
     permit: Option<WatchPermit>,
 }

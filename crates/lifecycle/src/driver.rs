@@ -1,4 +1,5 @@
-//! Loop around a pure machine, implemented once: decide → apply → make durable → execute outstanding commands.
+//! The loop around a pure machine, implemented once: decide → apply → make durable → execute outstanding
+//! commands.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -7,32 +8,32 @@ use tidegate_model::Timestamp;
 
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
 
-/// Maximum time that lazy events wait for other events. Losing them does no harm.
+/// Maximum time for which lazy events wait for other events. Losing them does no harm.
 pub const LAZY_EVENT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Maximum time that an event about the reason for a wait may wait for the disk. The reason can't be reconstructed
-/// after a crash.
+/// Maximum time for which an event with the reason for a wait may stay unwritten. Such a reason can't be
+/// reconstructed after a crash.
 pub const STATUS_EVENT_WAIT_MAX: Duration = Duration::from_millis(100);
-/// Minimum number of events between snapshots, which keeps the amount of data that a recovery reads small. If the
-/// weight of the state exceeds this number, the weight is the number of events between snapshots, so that writing
-/// snapshots costs no more than writing events.
+/// Minimum number of events between snapshots. It limits the amount of data that a recovery reads. If the
+/// weight of the state exceeds this number, the weight is used instead, so that writing snapshots costs no
+/// more than writing events.
 pub const SNAPSHOT_INTERVAL_MIN: u64 = 512;
-/// Maximum number of events per machine. A machine that records more events is in an endless loop and ends with an
-/// error.
+/// Maximum number of events per machine. If a machine records more events, it is in an endless loop and ends
+/// with an error.
 pub const EVENTS_MAX: u64 = 5_000_000;
 
-/// Connects one machine with its log and its effects, without I/O of its own.
+/// Connects one machine with its log and its effects. The driver itself doesn't do any I/O.
 ///
 /// # Contract
 ///
 /// 1. Pass inputs: call [`Driver::handle_input`] any number of times, then [`Driver::advance`].
 /// 2. If [`Driver::take_batch`] returns a batch, append it to the log and make it durable. Then call
 ///    [`Driver::mark_persisted`]. At most one batch is in flight.
-/// 3. Only then announce the batch, and execute the commands of [`Driver::outstanding`]. Commands may be repeated; skip
-///    commands that are already in flight.
-/// 4. Answers and observations are new inputs, and so is the requested wake-up time. Go to step 1.
+/// 3. Only then announce the batch, and execute the commands from [`Driver::outstanding`]. Commands may be
+///    repeated. Skip commands that are already in flight.
+/// 4. Answers, observations and the requested wake-up time are new inputs. Continue with step 1.
 ///
-/// If the log refuses a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Any changes that
-/// aren't in the log never happened.
+/// If the log refuses a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Changes
+/// that aren't in the log never happened.
 #[derive(Debug)]
 pub struct Driver<M: Machine> {
     state: M::State,
@@ -44,13 +45,14 @@ pub struct Driver<M: Machine> {
     buffer: Vec<M::Event>,
     /// True if the buffer contains an event that must be durable before commands run.
     has_urgent_event: bool,
-    /// Time at which the buffered events must be written.
+    /// Time by which the buffered events must be written.
     flush_at: Option<Timestamp>,
     /// Batch in flight. Commands wait if it contains an urgent event.
     in_flight: Option<BatchInFlight>,
-    /// Sequence number covered by the last snapshot.
+    /// Sequence number of the last event that the last snapshot covers.
     snapshot_sequence: u64,
-    /// Subjects whose outstanding commands may have changed since [`Driver::take_affected_subjects`].
+    /// Subjects whose outstanding commands may have changed since the last call of
+    /// [`Driver::take_affected_subjects`].
     affected_subjects: AffectedSubjects<M::Subject>,
     /// Subjects whose subscriptions must restart.
     restarted_subjects: BTreeSet<M::Subject>,
@@ -67,13 +69,13 @@ struct BatchInFlight {
 pub struct Batch<E, S> {
     /// Sequence number of the first event.
     pub first_sequence: u64,
-    /// Events in the order in which they were decided. Empty only when the summary is written again.
+    /// Events in the order in which they were decided. Empty only if the summary is written again.
     pub events: Vec<E>,
     /// State after the last event, if a snapshot is due.
     pub snapshot: Option<S>,
 }
 
-/// A machine's events that must be made durable, with a snapshot of its state if one is due.
+/// Events of a machine that must be made durable, with a snapshot of its state if one is due.
 pub type MachineBatch<M> = Batch<<M as Machine>::Event, <M as Machine>::State>;
 
 impl<E, S> Batch<E, S> {
@@ -87,7 +89,7 @@ impl<E, S> Batch<E, S> {
 /// Reason why a driver can't continue.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError<R: std::error::Error> {
-    /// An event of the machine itself or from the log doesn't fit the state.
+    /// An event from the machine or from the log doesn't fit the state.
     #[error(transparent)]
     IllegalEvent(#[from] IllegalEvent),
     /// The input was rejected.
@@ -120,7 +122,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Restores the driver from the log. To create a new driver, recover from an empty log.
+    /// Restores a driver from the log. To create a new driver, recover from an empty log.
     pub fn recover(
         snapshot: Option<(u64, M::State)>,
         events: impl IntoIterator<Item = M::Event>,
@@ -144,7 +146,7 @@ impl<M: Machine> Driver<M> {
         self.sequence
     }
 
-    /// Accepts one input. Drops a late answer.
+    /// Accepts one input. Ignores late answers.
     pub fn handle_input(&mut self, input: &M::Input, now: Timestamp) -> Result<(), MachineDriverError<M>> {
         match M::decide(&self.state, input, now) {
             Ok(events) => {
@@ -155,7 +157,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Takes all automatic transitions.
+    /// Makes all automatic transitions.
     pub fn advance(&mut self, now: Timestamp) -> Result<(), MachineDriverError<M>> {
         loop {
             let events = M::advance(&self.state, now);
@@ -189,8 +191,8 @@ impl<M: Machine> Driver<M> {
         Ok(())
     }
 
-    /// Returns the events to make durable now, if any. This is the case if one of them is urgent, if they have waited
-    /// long enough, or if `flush` is set.
+    /// Returns the events to make durable now, if any. Events are returned if one of them is urgent, if they
+    /// have waited long enough, or if `flush` is set.
     pub fn take_batch(&mut self, now: Timestamp, flush: bool) -> Option<MachineBatch<M>> {
         let is_due = self.has_urgent_event || flush || self.flush_at.is_some_and(|due| now >= due);
         if self.buffer.is_empty() || !is_due || self.in_flight.is_some() {
@@ -221,7 +223,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Returns a batch without events that only writes the summary again. It is handled like any other batch.
+    /// Returns a batch without events that only rewrites the summary. It is handled like any other batch.
     pub fn take_summary_batch(&mut self) -> Option<MachineBatch<M>> {
         if self.in_flight.is_some() || !self.buffer.is_empty() {
             return None;
@@ -235,18 +237,18 @@ impl<M: Machine> Driver<M> {
         self.in_flight.is_some()
     }
 
-    /// Returns the time at which buffered events must be written even if nothing else happens. `None` while a batch is
-    /// in flight, because the next batch waits for it.
+    /// Returns the time by which buffered events must be written even if nothing else happens. Returns `None`
+    /// while a batch is in flight, because the next batch waits for it.
     pub fn flush_at(&self) -> Option<Timestamp> {
         self.flush_at.filter(|_| self.in_flight.is_none())
     }
 
-    /// Returns true if commands may be executed because all urgent events are durable.
+    /// Returns true if commands may be executed, because all urgent events are durable.
     pub fn can_execute(&self) -> bool {
         !self.has_urgent_event && !self.in_flight.is_some_and(|batch| batch.has_urgent_event)
     }
 
-    /// Returns the outstanding commands. `None` while an urgent event isn't durable.
+    /// Returns the outstanding commands, or `None` while an urgent event isn't durable.
     pub fn outstanding(&self, now: Timestamp) -> Option<Outstanding<M::Command>> {
         self.can_execute().then(|| M::outstanding(&self.state, now))
     }
@@ -256,7 +258,7 @@ impl<M: Machine> Driver<M> {
         std::mem::replace(&mut self.affected_subjects, AffectedSubjects::none())
     }
 
-    /// Returns the subjects whose subscriptions must restart since the previous call.
+    /// Returns the subjects whose subscriptions must restart because of events since the previous call.
     pub fn take_restarted_subjects(&mut self) -> BTreeSet<M::Subject> {
         std::mem::take(&mut self.restarted_subjects)
     }

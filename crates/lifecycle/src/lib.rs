@@ -1,4 +1,4 @@
-//! State machines of Tidegate, without a clock, I/O, async or randomness.
+//! Tidegate's state machines. They don't use clocks, I/O, async or randomness.
 //!
 //! A [`Machine`] has a state, events, and pure functions that connect them:
 //!
@@ -7,14 +7,15 @@
 //! * [`apply`](Machine::apply): the state and an event → the next state
 //! * [`outstanding`](Machine::outstanding): the state and the time → the outstanding commands
 //!
-//! [`Driver`] is the loop around these functions; its documentation states the contract in numbered steps. [`Runner`]
-//! does the bookkeeping around a running driver: commands in flight, subscriptions and waiting callers. [`Effects`]
-//! execute the commands. The actors, the simulation and the tests differ only in their effects.
+//! [`Driver`] is the loop around these functions. Its documentation states the contract in numbered steps.
+//! [`Runner`] does the bookkeeping around a running driver: commands in flight, subscriptions and waiting
+//! callers. [`Effects`] executes the commands. The actors, the simulation and the tests differ only in their
+//! effects.
 //!
 //! The machines are:
 //!
 //! * [`operation::SyncOperation`]: a sync
-//! * [`rollout::ProgressiveSync`]: a progressive sync of the Applications of an ApplicationSet
+//! * [`rollout::ProgressiveSync`]: a progressive sync of an ApplicationSet's Applications
 //! * [`teardown::OrderedDeletion`]: an ordered deletion of these Applications
 
 pub mod fleet;

@@ -1,4 +1,4 @@
-//! Trait for durable state machines: the state is a fold over recorded events, with pure functions around it.
+//! Trait for durable state machines. The state is a fold over recorded events, with pure functions around it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -6,26 +6,28 @@ use std::time::Duration;
 
 use tidegate_model::{StreamKind, Timestamp};
 
-/// One kind of durable operation. Code that drives machines is written against this trait and doesn't depend on a
-/// specific machine.
+/// One type of durable operation. Code that drives machines uses this trait and doesn't depend on a specific
+/// machine.
 ///
-/// All functions are pure: time and identity are arguments, and the same arguments give the same result.
+/// All functions are pure: time and identity are arguments, and the same arguments always give the same
+/// result.
 pub trait Machine: 'static {
-    /// Kind of this machine's streams in the log.
+    /// Kind of the machine's streams in the log.
     const KIND: StreamKind;
 
     /// State of one machine. The default is the state before the first event.
     type State: Clone + Default + PartialEq + fmt::Debug + Send + 'static;
-    /// Recorded event, in the past tense. Append-only: an old log must stay readable.
+    /// Recorded event, named in the past tense. Event types are append-only, because old logs must stay
+    /// readable.
     type Event: Clone + PartialEq + fmt::Debug + Send + 'static;
-    /// Input from outside.
+    /// Input from outside the machine.
     type Input: Send + 'static;
     /// Outstanding command.
     type Command: Clone + Ord + fmt::Debug + Send + 'static;
-    /// Subject of a command. Commands about the same subject run one after the other: the next command waits for the
-    /// answer to the command in flight, even if that command is no longer outstanding.
+    /// Subject of a command. Commands about the same subject run one after the other. The next command waits
+    /// for the answer to the command in flight, even if that command is no longer outstanding.
     type Subject: Clone + Ord + fmt::Debug + Send + 'static;
-    /// Object of an observation. Only the newest observation of each object counts.
+    /// Object that an observation is about. Only the newest observation of each object counts.
     type ObservationKey: Ord + fmt::Debug + Send + 'static;
     /// Reason why an input is rejected.
     type Rejection: std::error::Error + Send + Sync + 'static;
@@ -37,71 +39,75 @@ pub trait Machine: 'static {
         now: Timestamp,
     ) -> Result<Vec<Self::Event>, Self::Rejection>;
 
-    /// Returns the events that follow from state and time alone. Called repeatedly until the result is empty.
+    /// Returns the events that follow from the state and the time alone. Called repeatedly until it returns
+    /// no events.
     fn advance(state: &Self::State, now: Timestamp) -> Vec<Self::Event>;
 
-    /// Applies an event to a state. If the event is illegal in this state, returns an error that names both.
+    /// Applies an event to a state. If the event is illegal in this state, returns an error that contains
+    /// both.
     fn apply(state: Self::State, event: &Self::Event) -> Result<Self::State, IllegalEvent>;
 
-    /// Returns the outstanding commands, and the time at which they change without an input. Recovery relies only on
-    /// this function.
+    /// Returns the outstanding commands, and the time at which they change without an input. Recovery relies
+    /// only on this function.
     fn outstanding(state: &Self::State, now: Timestamp) -> Outstanding<Self::Command>;
 
-    /// Returns the commands of [`Machine::outstanding`] about one subject. If [`Machine::affected_subjects`] or
-    /// [`Machine::unblocked_subjects`] return single subjects, this function must visit little more than that subject.
+    /// Returns the outstanding commands about one subject. If [`Machine::affected_subjects`] or
+    /// [`Machine::unblocked_subjects`] returns single subjects, this function must not visit much more than
+    /// that subject.
     fn outstanding_for(state: &Self::State, subject: &Self::Subject, now: Timestamp) -> Vec<Self::Command> {
         let mut commands = Self::outstanding(state, now).commands;
         commands.retain(|command| Self::subject(command) == *subject);
         commands
     }
 
-    /// Returns the subjects whose outstanding commands this event can change. `_state` is the state before the event.
-    /// By default, returns all subjects. A machine with many subjects overrides this so that only the affected subjects
-    /// are visited.
+    /// Returns the subjects whose outstanding commands this event can change. `_state` is the state before
+    /// the event. The default is all subjects. A machine with many subjects overrides this function, so that
+    /// only affected subjects are visited.
     fn affected_subjects(_state: &Self::State, _event: &Self::Event) -> AffectedSubjects<Self::Subject> {
         AffectedSubjects::All
     }
 
-    /// Returns the other subjects that may get outstanding commands once a command about a subject is answered.
-    /// `_state` is the state before the answer.
+    /// Returns the other subjects that may get outstanding commands once a command about a subject is
+    /// answered. `_state` is the state before the answer.
     fn unblocked_subjects(_state: &Self::State, _subject: &Self::Subject) -> AffectedSubjects<Self::Subject> {
         AffectedSubjects::All
     }
 
-    /// Returns the subjects whose subscriptions must restart after this event, even if the next outstanding command
-    /// equals the previous one. `_state` is the state before the event.
+    /// Returns the subjects whose subscriptions must restart after this event, even if the next outstanding
+    /// command equals the previous one. `_state` is the state before the event.
     fn restarted_subjects(_state: &Self::State, _event: &Self::Event) -> Vec<Self::Subject> {
         Vec::new()
     }
 
-    /// Returns the subject of a command. The command waits for the answers to earlier commands about the same subject.
+    /// Returns the subject of a command. The command waits for the answers to earlier commands about the same
+    /// subject.
     fn subject(command: &Self::Command) -> Self::Subject;
 
-    /// Returns true for a subscription, such as a watch, which runs as long as it is outstanding. Other commands are
-    /// executed and answered.
+    /// Returns true for a subscription, such as a watch, which runs for as long as it is outstanding. All
+    /// other commands run once and are answered.
     fn is_subscription(_command: &Self::Command) -> bool {
         false
     }
 
-    /// Returns the observed object of an input. `None` for an input that must never be dropped in favor of a newer
-    /// input.
+    /// Returns the object that an input observes. Returns `None` for an input that must never be dropped in
+    /// favor of a newer one.
     fn observation_key(_input: &Self::Input) -> Option<Self::ObservationKey> {
         None
     }
 
-    /// Returns true if an observation is older than `_than`, an observation of the same object that arrived before it.
-    /// The older observation may have been in flight for longer.
+    /// Returns true if an observation is older than `_than`, an observation of the same object that arrived
+    /// earlier. Observations can arrive out of order.
     fn is_older(_observation: &Self::Input, _than: &Self::Input) -> bool {
         false
     }
 
-    /// Returns how long an event that was just applied may wait for the disk, which also decides whether commands wait
-    /// for the event.
+    /// Returns how long an event that was just applied may wait before it is written. This also determines
+    /// whether commands wait for the event.
     fn urgency(_state: &Self::State, _event: &Self::Event) -> Urgency {
         Urgency::Now
     }
 
-    /// Returns true if the machine has finished: no events follow, and no commands are outstanding.
+    /// Returns true if the machine has finished: no more events follow, and no commands are outstanding.
     fn is_over(state: &Self::State) -> bool;
 
     /// Returns the size of a snapshot of the state, as an approximate number of events.
@@ -112,17 +118,18 @@ pub trait Machine: 'static {
     /// Returns the input with which the engine gives up on the machine.
     fn abort_input(reason: String) -> Self::Input;
 
-    /// Returns true if a rejected input was only a late or repeated answer, which can be dropped without harm.
+    /// Returns true if a rejected input was only a late or repeated answer, which can be ignored without
+    /// harm.
     fn is_late(rejection: &Self::Rejection) -> bool;
 }
 
 /// Outstanding commands of a machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outstanding<C> {
-    /// Commands. Each command may be executed twice; the second execution must not have an effect.
+    /// The commands. Each command may be executed twice, and the second execution must not have any effect.
     pub commands: Vec<C>,
-    /// Time at which an event follows or a command becomes outstanding without an input. Waking up late or twice is
-    /// harmless.
+    /// Time at which an event follows or a command becomes outstanding without an input. Waking up late or
+    /// more than once is harmless.
     pub wake_at: Option<Timestamp>,
 }
 
@@ -133,7 +140,7 @@ impl<C> Default for Outstanding<C> {
 }
 
 impl<C> Outstanding<C> {
-    /// Requests a wake-up at `at`. A time in the past is ignored.
+    /// Requests a wake-up at `at`. Times in the past are ignored.
     pub(crate) fn request_wake(&mut self, at: Timestamp, now: Timestamp) {
         if at > now {
             self.wake_at = self.wake_at.into_iter().chain([at]).min();
@@ -171,22 +178,23 @@ impl<S: Ord> AffectedSubjects<S> {
     }
 }
 
-/// Time that an event may wait before it is made durable.
+/// Time for which an event may wait before it is made durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Urgency {
     /// Commands wait until the event is durable.
     Now,
-    /// The event only removes outstanding commands: if it is lost in a crash, an idempotent command runs again. It is
-    /// written with the next urgent event, or after this time.
+    /// The event only removes outstanding commands. If it is lost in a crash, an idempotent command runs
+    /// again. The event is written together with the next urgent event, or after this time.
     Within(Duration),
 }
 
-/// An event that is illegal in this state: the log is damaged, or was written by a faulty program.
+/// Error returned when an event is illegal in this state. Either the log is damaged, or a faulty program
+/// wrote the event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {event} cannot follow in state {state}; the operation's log is damaged")]
 pub struct IllegalEvent {
     /// Name of the state, such as `Wave 2 Applying`.
     pub state: String,
-    /// First words of the event. The full event may be large or contain secrets.
+    /// Start of the event's text. The full event may be large or contain secrets.
     pub event: String,
 }

@@ -1,33 +1,34 @@
-//! Next action for the reader of an explanation.
+//! Next action for the user who reads an explanation.
 
 use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Next action: a command, a change to the specification, or waiting for the event that continues the work.
+/// Next action: a command, a change to the specification, or waiting for an event after which the work
+/// continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NextAction {
-    /// Command to run; `None` if there is none.
+    /// Command to run, if any.
     pub command: Option<String>,
     /// Complete action in words, with commands in backticks.
     pub text: String,
 }
 
 impl NextAction {
-    /// Creates a command with its effect.
+    /// Creates an action that runs a command, with the command's effect.
     pub fn run(command: impl Into<String>, effect: &str) -> Self {
         let command = command.into();
         Self { text: format!("`{command}` {effect}"), command: Some(command) }
     }
 
-    /// Creates an action that is a change instead of a command.
+    /// Creates an action that is a change rather than a command.
     pub fn change(text: impl Into<String>) -> Self {
         Self { command: None, text: text.into() }
     }
 
-    /// Creates an action that waits for the event that continues the work.
+    /// Creates an action that waits for an event, after which the work continues.
     pub fn wait(event: &str) -> Self {
         Self::nothing(&format!("it continues when {event}"))
     }

@@ -18,9 +18,9 @@ pub const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
 pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
 /// `"true"` excludes the object from the application's health (Argo CD).
 pub const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
-/// RFC 3339 time at which a person approved confirmed prunes (Argo CD).
+/// RFC 3339 time at which a user approved the prunes that require confirmation (Argo CD).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
-/// Field manager whose client-side applied fields a server-side apply takes over (Argo CD).
+/// Field manager whose client-side applied fields are taken over by server-side apply (Argo CD).
 pub const MIGRATION_MANAGER: &str = "argocd.argoproj.io/client-side-apply-migration-manager";
 /// Helm hook types, comma-separated.
 pub const HELM_HOOK: &str = "helm.sh/hook";
@@ -32,10 +32,10 @@ pub const HELM_HOOK_WEIGHT: &str = "helm.sh/hook-weight";
 pub const HELM_RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 /// ID of an Argo CD installation. Distinguishes several installations that share a cluster (Argo CD).
 pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
-/// Default label that names the application of an object.
+/// Default label that contains the name of an object's application.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 
-/// Operation that created or last applied a hook object. Makes hook creation idempotent.
+/// ID of the operation that created or last applied a hook object. Makes hook creation idempotent.
 pub const OPERATION_ID: &str = "tidegate.dev/operation-id";
 /// Attempt of the operation that created a hook object. The first attempt is 1.
 pub const HOOK_ATTEMPT: &str = "tidegate.dev/hook-attempt";
@@ -48,11 +48,13 @@ pub const TIMEOUT: &str = "tidegate.dev/timeout";
 /// Requester of the deletion of an Application or ApplicationSet, and the reason. Set by the command line,
 /// the API and the web page.
 pub const DELETION_REQUESTED_BY: &str = "tidegate.dev/deletion-requested-by";
-/// Starting point of a retry: `resume` (default) or `restart`. Read from any resource of the application.
+/// Starting point of a retry starts: `resume` (at the failed wave, the default) or `restart`. Read from any
+/// resource of the application.
 pub const RETRY: &str = "tidegate.dev/retry";
 /// Names of the gates that must open before the resource's wave starts, comma-separated.
 pub const GATE: &str = "tidegate.dev/gate";
-/// Operations in which a hook runs, comma-separated: `sync`, `selfheal`. Default: the operations set for the application.
+/// Operations that run a hook, comma-separated: `sync`, `selfheal`. Default: the operations set for the
+/// application.
 pub const HOOK_ON: &str = "tidegate.dev/hook-on";
 /// `inputs-changed`: the hook runs only if its inputs have changed since its last run, or if that run failed.
 pub const RUN_WHEN: &str = "tidegate.dev/run-when";
@@ -62,12 +64,13 @@ pub const INPUTS: &str = "tidegate.dev/inputs";
 pub const HOOK_RUNNER: &str = "tidegate.dev/hook-runner";
 /// Name of the registered health judge that replaces the built-in health rule.
 pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
-/// Setting of the general convention for the status of custom resources. `off` disables it for this object.
-/// `required` enables it and treats an object without a status as progressing.
+/// Handling of the `status` conventions for custom resources. `off` disables them for this object. `required`
+/// enables them and treats an object without a status as progressing.
 pub const HEALTH_CONVENTION: &str = "tidegate.dev/health-convention";
-/// Duration for which a possibly temporary failure is tolerated before the object becomes Degraded.
+/// Grace period before a failure that may be temporary makes the object Degraded.
 pub const HEALTH_GRACE: &str = "tidegate.dev/health-grace";
-/// CEL expression that is true while the object is healthy. Takes precedence over all other rules for this object.
+/// CEL expression that is true while the object is healthy. Takes precedence over all other rules for this
+/// object.
 pub const HEALTH_CURRENT: &str = "tidegate.dev/health-current";
 /// CEL expression that is true while the object is progressing.
 pub const HEALTH_IN_PROGRESS: &str = "tidegate.dev/health-in-progress";
@@ -75,34 +78,34 @@ pub const HEALTH_IN_PROGRESS: &str = "tidegate.dev/health-in-progress";
 pub const HEALTH_FAILED: &str = "tidegate.dev/health-failed";
 /// On a claim: name of the claimed application.
 pub const CLAIM_APPLICATION: &str = "tidegate.dev/application";
-/// On a claim: person and machine that run the operation holding it.
+/// On a claim: user and machine that run the operation holding the claim.
 pub const CLAIM_HOLDER: &str = "tidegate.dev/holder";
-/// On a claim: revision of the operation that holds it.
+/// On a claim: revision of the operation that holds the claim.
 pub const CLAIM_REVISION: &str = "tidegate.dev/revision";
-/// On a claim: operation that asks the holder to stop.
+/// On a claim: ID of the operation that asks the holder to stop.
 pub const CLAIM_SUPERSEDE_REQUESTED_BY: &str = "tidegate.dev/end-wanted-by";
-/// On a claim: person and machine that run the requesting operation.
+/// On a claim: user and machine that run the operation asking the holder to stop.
 pub const CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER: &str = "tidegate.dev/end-wanted-by-holder";
 /// Prefix of all annotations defined by Tidegate.
 pub const TIDEGATE_PREFIX: &str = "tidegate.dev/";
 
 /// Field manager of `kubectl apply`.
 pub const KUBECTL_MANAGER: &str = "kubectl-client-side-apply";
-/// Field managers of Argo CD's application controller. Earlier versions used the program name, which is the
-/// second entry.
+/// Field managers of Argo CD's application controller, newest first. Earlier versions used the program name
+/// as the manager.
 pub const ARGO_CD_MANAGERS: [&str; 2] = ["argocd-controller", "argocd-application-controller"];
-/// Annotation in which client-side apply stores the last applied manifest.
+/// Annotation in which client-side apply stores the last-applied manifest.
 pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Field manager of Tidegate's server-side applies.
 pub const FIELD_MANAGER: &str = "tidegate";
-/// Field manager that the service uses for the status, operation and finalizers of managed resources. It
-/// differs from [`FIELD_MANAGER`], so these fields survive when an Application is also a manifest of another
-/// Application.
+/// Field manager for the status, operation and finalizers that the service writes to managed resources. It
+/// differs from [`FIELD_MANAGER`] so that these fields survive when an Application is also a manifest of
+/// another Application.
 pub const SERVICE_MANAGER: &str = "tidegate-serve";
-/// Field manager of `tidegate app` for resources that it writes directly, without a service.
+/// Field manager for resources that `tidegate app` writes directly, without a service.
 pub const COMMAND_MANAGER: &str = "tidegate-app";
 
-/// Finalizer that keeps an Application until its objects are deleted, and an ApplicationSet until its
+/// Finalizer that keeps an Application until its objects are deleted, or an ApplicationSet until its
 /// Applications are deleted (Argo CD).
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 /// Finalizer that keeps an Application until its PreDelete hooks have run (Argo CD).
@@ -110,7 +113,7 @@ pub const PRE_DELETE_FINALIZER: &str = "pre-delete-finalizer.argocd.argoproj.io"
 /// Finalizer that keeps an Application until its PostDelete hooks have run (Argo CD).
 pub const POST_DELETE_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.io";
 
-/// Returns true if a finalizer is `whole` or one of its stages. A stage is `whole` followed by a slash and a
+/// Returns true if `finalizer` is `whole` or one of its stages, which are `whole` followed by a slash and a
 /// suffix.
 pub fn is_finalizer_or_stage(finalizer: &str, whole: &str) -> bool {
     finalizer.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

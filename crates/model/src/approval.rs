@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Digest, Requester, Timestamp};
 
-/// Recorded approval of a stored plan by a person.
+/// A person's recorded approval of a stored plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanApproval {
     /// Name of the person, as given by the caller.
@@ -17,18 +17,18 @@ pub struct PlanApproval {
 }
 
 impl PlanApproval {
-    /// Returns the approver and the reason: `ann (checked with the database team)`.
+    /// Returns the approver and the reason, such as `ann (checked with the database team)`.
     pub fn approver_text(&self) -> String {
         Requester { name: &self.by, reason: &self.reason }.display()
     }
 
-    /// Returns the approval as text: `approved by ann (checked with the database team)`.
+    /// Returns a description such as `approved by ann (checked with the database team)`.
     pub fn describe(&self) -> String {
         format!("approved by {}", self.approver_text())
     }
 }
 
-/// Stored plan to which an operation is restricted.
+/// Reference to the stored plan that an operation must execute.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredPlanRef {
     /// Hash that identifies the plan. It covers the entire plan.
@@ -40,7 +40,7 @@ pub struct StoredPlanRef {
 }
 
 impl StoredPlanRef {
-    /// Returns the plan and its approvals as text: `plan 3f2a9c41d07b, approved by ann`.
+    /// Returns a description such as `plan 3f2a9c41d07b, approved by ann`.
     pub fn describe(&self) -> String {
         let approvals = self.approvals.iter().map(|approval| format!(", {}", approval.describe()));
         format!("plan {}{}", self.hash.short(), approvals.collect::<String>())

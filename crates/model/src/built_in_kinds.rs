@@ -1,5 +1,5 @@
 //! Kinds that every Kubernetes cluster serves: group, versions (preferred version first), kind, and scope
-//! (namespaced or cluster-wide).
+//! (namespaced or cluster-scoped).
 
 const NAMESPACED: bool = true;
 const CLUSTER_SCOPED: bool = false;

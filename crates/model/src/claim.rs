@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// Settings for the claim that an operation holds while it is running. A claim is a `Lease` in the cluster,
-/// so it also excludes operations from other state directories.
+/// Settings for the claim that an operation holds while it runs. A claim is a `Lease` in the cluster, so it
+/// also excludes operations from other state directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRequest {
     /// Namespace of the Lease; `None` for the destination namespace.
@@ -15,10 +15,10 @@ pub struct ClaimRequest {
     pub if_taken: ClaimConflictPolicy,
 }
 
-/// Action of an operation that finds its claim held by another operation.
+/// Action that an operation takes if another operation holds its claim.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClaimConflictPolicy {
-    /// Ends without changing anything.
+    /// Ends without making any changes.
     #[default]
     Refuse,
     /// Waits until the other operation has ended.
@@ -27,14 +27,14 @@ pub enum ClaimConflictPolicy {
     Supersede,
 }
 
-/// Points at which another sync may supersede a running operation. No hook is running at these points.
+/// Point at which another sync may supersede a running operation. No hooks run at these points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SafePoint {
     /// Between attempts: the last attempt has failed, and the next has not started.
     Failed,
-    /// Between attempts, or while the operation is waiting for a gate, for health, for a deletion, or for its
-    /// cluster.
+    /// Between attempts, or while the operation is waiting for a gate, for healthy objects, for a deletion,
+    /// or for its cluster.
     Waiting,
 }
 
@@ -53,19 +53,19 @@ impl fmt::Display for ClaimLocation {
     }
 }
 
-/// Operation that holds a claim, as recorded in the Lease. The record is untrusted: any client with access to
-/// the Lease may have written it.
+/// Holder of a claim, as recorded in the Lease. The record is untrusted: any client with access to the Lease
+/// may have written it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimHolder {
     /// ID of the operation, as recorded in the Lease.
     pub operation: String,
-    /// Person and machine that run the operation; may be empty.
+    /// User and machine that run the operation; may be empty.
     #[serde(rename = "identity")]
     pub who: String,
     /// Revision of the manifests; may be empty.
     pub revision: String,
-    /// Time at which the operation acquired the claim, by its own clock.
+    /// Time at which the operation acquired the claim, according to its own clock.
     pub since: Option<Timestamp>,
 }
 
@@ -75,7 +75,7 @@ pub const UNIDENTIFIED_OPERATION: &str = "another sync";
 impl fmt::Display for ClaimHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.operation.as_str() {
-            // A waiting operation has no ID until the superseded operation has ended.
+            // The waiting operation doesn't have an ID until the superseded operation ends.
             "" => f.write_str(UNIDENTIFIED_OPERATION)?,
             operation => write!(f, "operation {operation}")?,
         }

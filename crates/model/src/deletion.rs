@@ -8,10 +8,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Cascade {
-    /// Deletes each object after the objects that it owns.
+    /// Deletes each object after its dependents.
     #[default]
     Foreground,
-    /// Deletes each object before the objects that it owns.
+    /// Deletes each object before its dependents.
     Background,
     /// Keeps all objects and doesn't run deletion hooks.
     Orphan,
@@ -21,7 +21,7 @@ impl Cascade {
     /// All cascades.
     pub const ALL: [Self; 3] = [Self::Foreground, Self::Background, Self::Orphan];
 
-    /// Returns the name: `foreground`, `background` or `orphan`.
+    /// Returns the name of the cascade: `foreground`, `background` or `orphan`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Foreground => "foreground",
@@ -30,7 +30,7 @@ impl Cascade {
         }
     }
 
-    /// Returns true if objects are deleted.
+    /// Returns true if the cascade deletes objects.
     pub fn deletes_objects(self) -> bool {
         self != Self::Orphan
     }
@@ -42,7 +42,7 @@ impl fmt::Display for Cascade {
     }
 }
 
-/// Error: the text is not a valid cascade.
+/// Error returned when a string is not a valid cascade.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid cascade {text:?}: use foreground, background or orphan")]
 pub struct InvalidCascade {

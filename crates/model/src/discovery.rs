@@ -3,7 +3,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::GroupKind;
 use crate::built_in_kinds::BUILT_IN_KINDS;
 
-/// Discovery information for one kind.
+/// Discovery information about one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KindInfo {
     /// Served versions, preferred first.
@@ -17,13 +17,12 @@ pub struct KindInfo {
 pub struct Discovery {
     /// Information about each kind, regardless of its version.
     pub kinds: BTreeMap<GroupKind, KindInfo>,
-    /// Groups and versions of aggregated API servers that do not respond. The kinds of these groups are
-    /// currently unknown.
+    /// Groups and versions of aggregated API servers that don't respond. Their kinds are currently unknown.
     pub unavailable_versions: BTreeSet<(String, String)>,
 }
 
 impl Discovery {
-    /// Returns the kinds that every Kubernetes cluster serves. Used when no cluster is available.
+    /// Returns the kinds that every Kubernetes cluster serves, for use when no cluster is available.
     pub fn built_in() -> Self {
         let kinds = BUILT_IN_KINDS
             .iter()
@@ -35,7 +34,7 @@ impl Discovery {
         Self { kinds, unavailable_versions: BTreeSet::new() }
     }
 
-    /// Returns the information about a kind.
+    /// Returns the discovery information about a kind.
     pub fn get(&self, kind: &GroupKind) -> Option<&KindInfo> {
         self.kinds.get(kind)
     }

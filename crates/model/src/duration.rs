@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-/// Error: the text is not a valid duration.
+/// Error returned when a string is not a valid duration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid duration {text:?}: use a number and a unit, such as 90s, 5m or 1h30m, or a whole number of seconds"
@@ -37,7 +37,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, InvalidDuration> {
     Duration::try_from_secs_f64(millis.round() / 1000.0).map_err(|_| invalid())
 }
 
-/// Formats a duration for people, using its two largest units: `41 s`, `4 min 19 s`, `2 h 5 min`, `3 d 4 h`.
+/// Formats a duration for display, using its two largest units: `41 s`, `4 min 19 s`, `2 h 5 min`, `3 d 4 h`.
 pub fn format_duration(duration: Duration) -> String {
     let seconds = duration.as_secs();
     if seconds == 0 && !duration.is_zero() {

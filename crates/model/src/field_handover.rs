@@ -11,14 +11,14 @@ use crate::annotations::{
 };
 use crate::argo::GROUP;
 
-/// Application sync option that names a manager whose fields are taken over. An annotation does the same for
-/// a single resource.
+/// Application sync option that specifies a manager whose fields Tidegate takes over. An annotation does the
+/// same for a single resource.
 pub const MIGRATION_OPTION: &str = "ClientSideApplyMigrationManager";
 
-/// Fields in `managedFields` that a manager wrote by updates, split into two parts.
+/// Fields that a manager wrote by updates, from `managedFields`, split into two parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldHandover {
-    /// Fields that Tidegate takes over. They are removed if no manifest sets them.
+    /// Fields that Tidegate takes over. They are removed from the object if no manifest sets them.
     pub transferred: Map<String, Value>,
     /// Fields that stay with the manager because manifests don't control them: the status, an Application's
     /// requested operation, and the finalizers that controllers add to Applications and ApplicationSets.
@@ -38,7 +38,7 @@ impl FieldHandover {
                         || is_finalizer_or_stage(one, POST_DELETE_FINALIZER)
                 });
             }
-            // People set this finalizer as well. Earlier versions added it with the engine's field manager.
+            // Users set this finalizer too. Earlier versions added it with the engine's field manager.
             (GROUP, "ApplicationSet") if manager == FIELD_MANAGER => {
                 parts.retain_finalizers(|one| one == RESOURCES_FINALIZER);
             }
@@ -67,7 +67,7 @@ impl FieldHandover {
             *list = taken;
             return;
         }
-        // The list itself belongs to the owner of its items.
+        // The list itself belongs to whichever manager owns its items.
         left.extend(taken.get(".").map(|whole| (".".to_owned(), whole.clone())));
         match taken.keys().any(|name| name != ".") {
             true => *list = taken,
@@ -81,8 +81,8 @@ impl FieldHandover {
     }
 }
 
-/// Returns true if Tidegate can take over the fields in an entry of `managedFields`: the manager wrote them by updates, or Argo
-/// CD's controller wrote them by server-side apply.
+/// Returns true if Tidegate can take over the fields in a `managedFields` entry: either the manager wrote
+/// them by updates, or Argo CD's controller wrote them by server-side apply.
 pub fn can_be_taken_over(entry: &Value, manager: &str) -> bool {
     let text = |field| entry.get(field).and_then(Value::as_str).unwrap_or_default();
     let operation = text("operation");
@@ -91,8 +91,8 @@ pub fn can_be_taken_over(entry: &Value, manager: &str) -> bool {
         && (operation == "Update" || (operation == "Apply" && ARGO_CD_MANAGERS.contains(&manager)))
 }
 
-/// Serializes the managers whose fields are taken over. Older records and journals contain at most one
-/// manager, so one manager is written as a string, and an empty list as null.
+/// Serialization of the managers whose fields are taken over. Older records and journals contain at most one
+/// manager. For compatibility, one manager is written as a string, and an empty list as null.
 pub mod managers {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
 
@@ -134,7 +134,7 @@ pub mod managers {
     }
 }
 
-/// Returns the fields of an entry of `managedFields`: a map, or the JSON text of a map.
+/// Returns the fields of a `managedFields` entry, which are stored as a map or as JSON text.
 pub fn managed_fields(entry: &Value) -> Option<Cow<'_, Map<String, Value>>> {
     match entry.get("fieldsV1")? {
         Value::Object(fields) => Some(Cow::Borrowed(fields)),
@@ -170,7 +170,7 @@ mod tests {
         }
     }
 
-    /// Records written before multiple managers were supported keep their format.
+    /// Records from before multiple managers were supported keep their format.
     #[test]
     fn one_manager_is_written_as_an_option() {
         #[derive(Debug, PartialEq, serde::Serialize, serde::Deserialize)]
@@ -215,7 +215,7 @@ mod tests {
         let known = json!({"f:status": {"f:health": {}}, "f:operation": {"f:sync": {}}});
         let spec = json!({"f:spec": {"f:project": {}}});
         for (api_version, kind, manager, fields, taken, left) in [
-            // Any object with any manager.
+            // Any object, with any manager.
             (
                 "example.com/v1",
                 "Thing",

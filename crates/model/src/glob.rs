@@ -1,28 +1,28 @@
-//! Patterns of names and paths: `*`, `**`, `?`, `[a-z]`, `{a,b}`, and `\` as the escape character. As in Argo CD, `*` and `?`
-//! also match a slash unless a separator is specified.
+//! Glob patterns for names and paths: `*`, `**`, `?`, `[a-z]`, `{a,b}`, and `\` as the escape character. As
+//! in Argo CD, `*` and `?` also match slashes unless a separator is specified.
 
-/// Maximum number of patterns that the braces of one pattern expand to.
+/// Maximum number of patterns that the braces in one pattern may expand to.
 const ALTERNATIVES_MAX: usize = 256;
-/// Maximum length of a pattern in characters. Longer than any realistic path or address.
+/// Maximum length of a pattern in characters, longer than any realistic path or address.
 const CHARS_MAX: usize = 4096;
-/// Maximum total number of tokens in all expanded patterns.
+/// Maximum total number of tokens after all braces are expanded.
 const TOKENS_MAX: usize = 16_384;
 
-/// Error: the text is not a valid pattern.
+/// Error returned when a string is not a valid glob pattern.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid pattern {pattern:?}: {reason}")]
 pub struct InvalidGlob {
-    /// The pattern as written.
+    /// The pattern as the user wrote it.
     pub pattern: String,
     /// Reason why the pattern is invalid, such as `a } has no matching {`.
     pub reason: &'static str,
 }
 
-/// A pattern of names or paths.
+/// Glob pattern for names or paths.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     alternatives: Vec<Vec<Token>>,
-    /// Separator that `*` and `?` do not match. `**` matches it.
+    /// Separator that `*` and `?` don't match, but `**` does.
     separator: Option<char>,
 }
 
@@ -40,7 +40,7 @@ enum Token {
 }
 
 impl Glob {
-    /// Parses a pattern in which `*` and `?` also match separators.
+    /// Parses a pattern in which `*` and `?` match every character.
     pub fn parse(pattern: &str) -> Result<Self, InvalidGlob> {
         let wrong = |reason| InvalidGlob { pattern: pattern.to_owned(), reason };
         let chars: Vec<char> = pattern.chars().collect();
@@ -59,7 +59,7 @@ impl Glob {
         }
     }
 
-    /// Parses a pattern whose `*` and `?` do not match the separator.
+    /// Parses a pattern in which `*` and `?` match every character except the separator.
     pub fn with_separator(pattern: &str, separator: char) -> Result<Self, InvalidGlob> {
         Ok(Self { separator: Some(separator), ..Self::parse(pattern)? })
     }
@@ -71,7 +71,7 @@ impl Glob {
     }
 }
 
-/// Parses up to the end of the pattern or of the current alternative.
+/// Parses up to the end of the pattern or of the current brace alternative.
 fn parse_alternatives(rest: &mut &[char], depth: usize) -> Result<Vec<Vec<Token>>, &'static str> {
     let mut read = vec![Vec::new()];
     while let Some((first, after)) = rest.split_first() {
@@ -167,8 +167,8 @@ fn parse_class(rest: &mut &[char]) -> Result<Token, &'static str> {
     }
 }
 
-/// Returns true if the tokens match the entire text. Tracks the set of possible positions, so the work per
-/// character is bounded by the number of tokens.
+/// Returns true if the tokens match the entire text. Tracks the set of possible positions, so the work for
+/// each character is bounded by the number of tokens.
 fn matches_tokens(tokens: &[Token], text: &[char], separator: Option<char>) -> bool {
     let mut places = vec![false; tokens.len()];
     places.insert(0, true);
@@ -272,8 +272,8 @@ mod tests {
         assert!(!glob.matches(&"a".repeat(5_000).replace("aaaa", "aaab").replace('a', "b")));
     }
 
-    /// Found by fuzzing: for each position in the text, a `*` after a `**` was retried at each position of
-    /// the `**`.
+    /// Regression test for a fuzzing result: for each position in the text, a `*` after a `**` was retried at
+    /// each position of the `**`.
     #[test]
     fn no_pattern_takes_long() {
         let text = "a".repeat(1000);

@@ -3,7 +3,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::Timestamp;
 
-/// Health of an object, best first. As in Argo CD, several objects together have the worst health among them.
+/// Health of an object, from best to worst. As in Argo CD, the health of a group of objects is the worst
+/// health in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum HealthStatus {
     /// The object works as declared.
@@ -12,7 +13,7 @@ pub enum HealthStatus {
     Suspended,
     /// The object is not healthy yet but may become so.
     Progressing,
-    /// The object is not in the cluster.
+    /// The object doesn't exist in the cluster.
     Missing,
     /// The object has failed or isn't making progress.
     Degraded,
@@ -20,7 +21,7 @@ pub enum HealthStatus {
     Unknown,
 }
 
-/// Health of one object and the reason for it.
+/// Health of an object, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
     /// The health.
@@ -30,21 +31,21 @@ pub struct Health {
 }
 
 impl Health {
-    /// Creates a health with its reason.
+    /// Creates a health from a status and its reason.
     pub fn new(status: HealthStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
 }
 
-/// Evidence that an object's status reflects the applied spec, not an older one.
+/// Evidence that an object's status reflects the applied spec rather than an older one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Evidence {
-    /// The status names the generation that it was computed from.
+    /// The status contains the generation that it was computed from.
     ObservedGeneration(i64),
     /// The status belongs to this exact object (Job and Pod conditions, bound volumes), so a new UID is
     /// sufficient evidence.
     Identity,
-    /// The kind has no health or offers no evidence, so only waiting helps.
+    /// The kind doesn't have health or doesn't provide evidence, so the engine can only wait.
     None,
 }
 
@@ -53,11 +54,11 @@ pub enum Evidence {
 pub struct Observation {
     /// Time of the observation.
     pub at: Timestamp,
-    /// The object at that time, or the fact that it didn't exist.
+    /// State of the object at that time, including its absence.
     pub seen: ObservedState,
 }
 
-/// Content of an observation.
+/// State of the object in an observation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ObservedState {
     /// The object exists.
@@ -65,17 +66,17 @@ pub enum ObservedState {
         /// `metadata.uid`.
         uid: String,
         /// `metadata.resourceVersion`, an opaque string. Two versions are compared as numbers if both are
-        /// numbers.
+        /// numeric.
         resource_version: String,
         /// `metadata.generation`, or 0 for kinds that don't have a generation.
         generation: i64,
         /// True if `metadata.deletionTimestamp` is set.
         deleting: bool,
-        /// Reason why the deletion isn't complete, as a phrase that follows "waits for"; empty if unknown.
+        /// Reason why the deletion isn't complete, as a phrase that follows "waits for". Empty if unknown.
         kept_by: String,
-        /// Health; `None` if the kind has no health rule.
+        /// Health of the object; `None` if its kind doesn't have a health rule.
         health: Option<Health>,
-        /// True if the health rule failed. The health is then Unknown, and its message is the failure.
+        /// True if the health rule failed. The health is then Unknown, with the error as its message.
         unjudged: bool,
         /// Evidence that the health reflects the newest spec.
         evidence: Evidence,
@@ -89,7 +90,7 @@ pub enum ObservedState {
 
 impl ObservedState {
     /// Returns the observation with a different health. If the health rule failed, `is_failure` is true and
-    /// `verdict` contains the reason.
+    /// `verdict` contains the error.
     #[must_use]
     pub fn with_health(mut self, verdict: Health, is_failure: bool) -> Self {
         if let Self::Present { health, unjudged, .. } = &mut self {

@@ -6,7 +6,7 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// ID of an operation: a UUIDv7, so IDs sort by request time.
+/// ID of an operation. It is a UUIDv7, so IDs sort by the time of the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct OperationId(pub Uuid);
@@ -53,18 +53,18 @@ impl fmt::Display for TaskId {
     }
 }
 
-/// SHA-256 of some content.
+/// SHA-256 digest of some content.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 32]);
 
 impl Digest {
-    /// Returns the first twelve digits, which are enough for people to tell digests apart.
+    /// Returns the first twelve hexadecimal digits, which are enough for people to distinguish digests.
     pub fn short(&self) -> String {
         self.0.iter().take(6).map(|byte| format!("{byte:02x}")).collect()
     }
 }
 
-/// Error: the text is not a SHA-256 digest in hexadecimal.
+/// Error returned when a string is not a hexadecimal SHA-256 digest.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("not a SHA-256 digest of 64 hexadecimal digits")]
 pub struct InvalidDigest;
@@ -186,7 +186,7 @@ impl Gvk {
         self.group.is_empty() && self.kind == "Namespace"
     }
 
-    /// Returns the kind without the version, as used in object keys.
+    /// Returns the group and kind without the version, as used in object keys.
     pub fn group_kind(&self) -> GroupKind {
         GroupKind::new(&self.group, &self.kind)
     }
@@ -198,7 +198,7 @@ impl fmt::Display for Gvk {
     }
 }
 
-/// Identity of an object in a cluster, regardless of version.
+/// Identity of an object in a cluster, independent of the API version.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct ObjectKey {
     /// API group, empty for the core API.
@@ -212,7 +212,7 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
-    /// Creates a key. The object doesn't have to exist.
+    /// Creates a key. The object doesn't need to exist.
     pub fn new(
         group: impl Into<String>,
         kind: impl Into<String>,
@@ -227,13 +227,14 @@ impl ObjectKey {
         GroupKind::new(&self.group, &self.kind)
     }
 
-    /// Returns the key as operation messages print it: `<group>/<kind>/<name>`, with an empty group for the core API.
+    /// Returns the key in the format of operation messages: `<group>/<kind>/<name>`, with an empty group for
+    /// the core API.
     pub fn in_messages(&self) -> String {
         format!("{}/{}/{}", self.group, self.kind, self.name)
     }
 }
 
-/// Human-readable form: `Deployment shop/api`, or `Namespace shop` for cluster-scoped objects.
+/// Formats the key for users: `Deployment shop/api`, or `Namespace shop` for a cluster-scoped object.
 impl fmt::Display for ObjectKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.namespace.is_empty() {

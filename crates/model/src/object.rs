@@ -7,7 +7,8 @@ use crate::{Gvk, ObjectKey};
 
 /// Kubernetes object of any kind, as JSON.
 ///
-/// An `Object` always has a non-empty `apiVersion` and `kind`, and a `metadata` map; the constructor checks it.
+/// An `Object` always has a non-empty `apiVersion` and `kind`, and `metadata` is a map. The constructor
+/// checks this.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Value", into = "Value")]
 pub struct Object(Value);
@@ -18,7 +19,7 @@ pub enum InvalidObject {
     /// The value is not a map.
     #[error("a Kubernetes object must be a map of fields, found {found}")]
     NotAMap {
-        /// Type of the value: `a list`, `a text` …
+        /// Actual type of the value, such as `a list` or `a text`.
         found: &'static str,
     },
     /// A required field is missing or empty.
@@ -34,12 +35,12 @@ pub enum InvalidObject {
         field: String,
         /// The expected type.
         expected: &'static str,
-        /// The actual type: `a map`, `nothing` …
+        /// Actual type, such as `a map` or `nothing`.
         found: &'static str,
     },
 }
 
-/// Returns the type of a JSON value for error messages: `a map`, `a text`, `nothing` …
+/// Returns the type of a JSON value for error messages, such as `a map`, `a text` or `nothing`.
 pub fn describe_json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
@@ -74,7 +75,7 @@ impl TryFrom<Value> for Object {
             }
         }
         let metadata = fields.entry("metadata").or_insert(Value::Null);
-        // Some tools write "not set" as an explicit null.
+        // Some tools write an explicit null for an unset field.
         if metadata.is_null() {
             *metadata = Value::Object(Map::new());
         }
@@ -95,7 +96,7 @@ fn check_metadata(metadata: &mut Value) -> Result<(), InvalidObject> {
         expected: "a map",
         found,
     })?;
-    // Removes explicit nulls here too.
+    // Metadata fields can be null too.
     fields.retain(|_, value| !value.is_null());
     for field in TEXT_FIELDS {
         if let Some(value) = fields.get(field).filter(|value| !value.is_string()) {
@@ -120,15 +121,15 @@ impl From<Object> for Value {
 }
 
 impl Object {
-    /// Returns the whole object as JSON.
+    /// Returns the object as JSON.
     pub fn as_value(&self) -> &Value {
         &self.0
     }
 
     /// Returns the field at a JSON pointer such as `/spec/replicas`.
     ///
-    /// Same as [`Value::pointer`], but doesn't allocate for each segment, because planning and health read
-    /// thousands of fields.
+    /// Works like [`Value::pointer`], but doesn't allocate for each segment, because planning and health
+    /// assessment read thousands of fields.
     pub fn pointer(&self, path: &str) -> Option<&Value> {
         if path.contains('~') {
             return self.0.pointer(path);
@@ -143,32 +144,34 @@ impl Object {
         })
     }
 
-    /// Returns the text at a JSON pointer. Returns an empty string if the field is absent or isn't a string.
+    /// Returns the string at a JSON pointer, or an empty string if the field is absent or isn't a string.
     pub fn text(&self, path: &str) -> &str {
         self.pointer(path).and_then(Value::as_str).unwrap_or_default()
     }
 
-    /// Returns the integer at a JSON pointer.
+    /// Returns the integer at a JSON pointer, if the field is an integer.
     pub fn integer(&self, path: &str) -> Option<i64> {
         self.pointer(path).and_then(Value::as_i64)
     }
 
-    /// Returns a mutable top-level field. Creates an empty map if it is absent or not a map.
+    /// Returns a top-level field as a mutable map. Creates an empty map if the field is absent or isn't a
+    /// map.
     pub fn section_mut(&mut self, field: &str) -> &mut Map<String, Value> {
         ensure_map(ensure_map(&mut self.0).entry(field).or_insert(Value::Null))
     }
 
-    /// Returns the mutable fields of the object. Callers must keep `apiVersion`, `kind` and `metadata`.
+    /// Returns the object's top-level fields for modification. Callers must keep `apiVersion`, `kind` and
+    /// `metadata`.
     pub fn fields_mut(&mut self) -> &mut Map<String, Value> {
         ensure_map(&mut self.0)
     }
 
-    /// Returns the mutable `metadata` map.
+    /// Returns the `metadata` map for modification.
     pub fn metadata_mut(&mut self) -> &mut Map<String, Value> {
         self.section_mut("metadata")
     }
 
-    /// Returns the group, version and kind.
+    /// Returns the object's group, version and kind.
     pub fn gvk(&self) -> Gvk {
         Gvk::from_api_version(self.text("/apiVersion"), self.kind())
     }
@@ -213,22 +216,22 @@ impl Object {
         self.integer("/metadata/generation").unwrap_or(0)
     }
 
-    /// Returns true if the object is being deleted.
+    /// Returns true if `metadata.deletionTimestamp` is set.
     pub fn is_deleting(&self) -> bool {
         !self.text("/metadata/deletionTimestamp").is_empty()
     }
 
-    /// Returns the identity within a cluster.
+    /// Returns the object's identity within a cluster.
     pub fn key(&self) -> ObjectKey {
         ObjectKey::new(self.group(), self.kind(), self.namespace(), self.name())
     }
 
-    /// Returns the value of an annotation.
+    /// Returns an annotation's value.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.metadata_entry("annotations", name)
     }
 
-    /// Returns the value of a label.
+    /// Returns a label's value.
     pub fn label(&self, name: &str) -> Option<&str> {
         self.metadata_entry("labels", name)
     }
@@ -237,13 +240,13 @@ impl Object {
         self.0.get("metadata")?.get(section)?.get(name)?.as_str()
     }
 
-    /// Sets an annotation; replaces an earlier value.
+    /// Sets an annotation, replacing any earlier value.
     pub fn set_annotation(&mut self, name: &str, value: impl Into<String>) {
         let annotations = self.metadata_mut().entry("annotations").or_insert(Value::Null);
         ensure_map(annotations).insert(name.to_owned(), Value::String(value.into()));
     }
 
-    /// Removes an annotation if it exists.
+    /// Removes an annotation, if present.
     pub fn remove_annotation(&mut self, name: &str) {
         if self.annotation(name).is_none() {
             return;
@@ -253,18 +256,18 @@ impl Object {
         }
     }
 
-    /// Sets a label; replaces an earlier value.
+    /// Sets a label, replacing any earlier value.
     pub fn set_label(&mut self, name: &str, value: impl Into<String>) {
         let labels = self.metadata_mut().entry("labels").or_insert(Value::Null);
         ensure_map(labels).insert(name.to_owned(), Value::String(value.into()));
     }
 
-    /// Sets `metadata.name`; replaces an earlier name.
+    /// Sets `metadata.name`.
     pub fn set_name(&mut self, name: impl Into<String>) {
         self.metadata_mut().insert("name".to_owned(), Value::String(name.into()));
     }
 
-    /// Sets `metadata.namespace`; an empty namespace removes the field.
+    /// Sets `metadata.namespace`, or removes the field if the namespace is empty.
     pub fn set_namespace(&mut self, namespace: &str) {
         if namespace.is_empty() {
             self.metadata_mut().remove("namespace");
@@ -282,12 +285,12 @@ impl Object {
             .filter_map(Value::as_str)
     }
 
-    /// Returns true if a finalizer is present.
+    /// Returns true if the object has this finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers().any(|name| name == finalizer)
     }
 
-    /// Adds a finalizer unless it is present.
+    /// Adds a finalizer unless the object already has it.
     pub fn add_finalizer(&mut self, finalizer: &str) {
         if !self.has_finalizer(finalizer) {
             let mut all: Vec<Value> = self.finalizers().map(Value::from).collect();
@@ -296,7 +299,7 @@ impl Object {
         }
     }
 
-    /// Removes a finalizer if it is present.
+    /// Removes a finalizer, if present.
     pub fn remove_finalizer(&mut self, finalizer: &str) {
         let rest: Vec<Value> = self.finalizers().filter(|name| *name != finalizer).map(Value::from).collect();
         if rest.is_empty() {
@@ -306,8 +309,8 @@ impl Object {
         }
     }
 
-    /// Returns the field managers that wrote a label (`labels`) or an annotation (`annotations`) according to
-    /// `managedFields`. The entries of `managedFields` contain a map or the JSON text of a map.
+    /// Returns the field managers that wrote a label (`section` is `labels`) or an annotation
+    /// (`annotations`), according to `managedFields`.
     pub fn field_managers_of(&self, section: &str, name: &str) -> impl Iterator<Item = &str> {
         let (section, field) = (format!("f:{section}"), format!("f:{name}"));
         let wrote = move |notes: &Value| {
@@ -324,7 +327,7 @@ impl Object {
         })
     }
 
-    /// Returns true if the object has an owner.
+    /// Returns true if the object has an owner reference.
     pub fn has_owner(&self) -> bool {
         self.pointer("/metadata/ownerReferences")
             .and_then(Value::as_array)
@@ -338,7 +341,7 @@ fn parse_array_index(segment: &str) -> Option<usize> {
     plain.then(|| segment.parse().ok()).flatten()
 }
 
-/// Returns the value as a map; replaces any other value with an empty map.
+/// Returns the value as a map. Replaces a value of any other type with an empty map.
 fn ensure_map(value: &mut Value) -> &mut Map<String, Value> {
     if !value.is_object() {
         *value = Value::Object(Map::new());

@@ -7,33 +7,33 @@ use serde_json::Value;
 
 use crate::{Object, ObjectKey};
 
-/// Object stored as JSON text, which takes a tenth of the memory of its parsed fields.
+/// Object stored as JSON text, which uses a tenth of the memory of the parsed fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PackedObject(PackedForm);
 
 #[derive(Clone, Debug, PartialEq)]
 enum PackedForm {
     Text(Box<str>),
-    /// Object that is shared with another holder, or that text cannot represent exactly.
+    /// Object that other code shares, or that JSON text can't represent exactly.
     Unpacked(Arc<Object>),
 }
 
 impl PackedObject {
-    /// Stores an object as text if parsing the text returns the identical object.
+    /// Packs an object. Stores it as text only if parsing the text returns the identical object.
     pub fn pack(object: Object) -> Self {
-        // Parsing may turn a fraction into an adjacent number.
+        // Parsing can round a fraction to an adjacent number.
         if has_fraction(object.as_value()) {
             return Self::share(Arc::new(object));
         }
         Self(PackedForm::Text(object.as_value().to_string().into()))
     }
 
-    /// Shares an unpacked object that is already in memory elsewhere.
+    /// Shares an object that is already in memory elsewhere, without packing it.
     pub fn share(object: Arc<Object>) -> Self {
         Self(PackedForm::Unpacked(object))
     }
 
-    /// Returns the object: parsed from the text, or the shared one.
+    /// Returns the object: parsed from the text, or the shared instance.
     pub fn unpack(&self) -> Arc<Object> {
         match &self.0 {
             PackedForm::Unpacked(object) => Arc::clone(object),
@@ -60,7 +60,7 @@ fn has_fraction(value: &Value) -> bool {
     }
 }
 
-/// Live object whose frequently used fields are directly accessible.
+/// Packed live object whose frequently used fields are directly accessible.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveObject {
     key: ObjectKey,
@@ -69,17 +69,17 @@ pub struct LiveObject {
 }
 
 impl LiveObject {
-    /// Packs an object. Its key and UID stay directly accessible.
+    /// Packs an object. Its key and UID remain directly accessible.
     pub fn pack(object: Object) -> Self {
         Self { key: object.key(), uid: object.uid().into(), object: PackedObject::pack(object) }
     }
 
-    /// Shares an unpacked object that is already in memory elsewhere.
+    /// Shares an object that is already in memory elsewhere, without packing it.
     pub fn share(object: Arc<Object>) -> Self {
         Self { key: object.key(), uid: object.uid().into(), object: PackedObject::share(object) }
     }
 
-    /// Returns the identity within a cluster.
+    /// Returns the object's identity within a cluster.
     pub fn key(&self) -> &ObjectKey {
         &self.key
     }
@@ -89,7 +89,7 @@ impl LiveObject {
         &self.uid
     }
 
-    /// Returns the object: parsed from its text, or the shared one.
+    /// Returns the object: parsed from the text, or the shared instance.
     pub fn unpack(&self) -> Arc<Object> {
         self.object.unpack()
     }
@@ -115,7 +115,7 @@ mod tests {
             json!({}),
             json!({"text": "ü \"quoted\"\n\u{0}", "list": [null, true, {"deep": [[]]}], "": 1}),
             json!({"numbers": [u64::MAX, i64::MIN, 0]}),
-            // Fractions do not always survive a round trip through text.
+            // Fractions don't always survive a round trip through text.
             json!({"fractions": [0.1, 1e300, -0.0, 5e-324, 2.225_073_858_507_201e-308, 0.1 + 0.2]}),
         ] {
             let object = object(spec);

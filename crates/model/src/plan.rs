@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Gvk, ObjectKey, TaskId};
 
-/// Phase of a sync or of an application's deletion. A deletion deletes the objects in `Sync`. Phases sort in
-/// execution order.
+/// Phase of a sync or of an application's deletion. A deletion deletes the application's objects in `Sync`.
+/// Phases are ordered by execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
     /// Hooks that run before the resources.
@@ -27,8 +27,8 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// Returns the position in execution order. Records identify phases by the order of the variants, which
-    /// is different.
+    /// Returns the position in execution order. It differs from the order of the variants, which identifies
+    /// phases in records.
     fn rank(self) -> u8 {
         match self {
             Self::PreDelete => 0,
@@ -62,7 +62,7 @@ impl fmt::Display for Phase {
 /// Time at which a hook object is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DeletePolicy {
-    /// Before the next operation creates it again. The default.
+    /// Before the next operation creates the hook again. This is the default.
     BeforeHookCreation,
     /// When the operation succeeds.
     HookSucceeded,
@@ -81,14 +81,14 @@ pub enum Action {
     Replace,
     /// Deletes the object, which is in the cluster but not in the manifests.
     Prune,
-    /// Keeps an object that is in the cluster but not in the manifests; `reason` says why.
+    /// Keeps an object that is in the cluster but not in the manifests. The task's `reason` explains why.
     PruneSkipped,
     /// Leaves the object unchanged because it is in sync (`ApplyOutOfSyncOnly=true`).
     Unchanged,
 }
 
 impl Action {
-    /// Returns true if the task writes a manifest.
+    /// Returns true if the action writes a manifest.
     pub fn writes_manifest(self) -> bool {
         matches!(self, Self::Create | Self::Apply | Self::Replace)
     }
@@ -98,7 +98,8 @@ impl Action {
         matches!(self, Self::Prune | Self::PruneSkipped)
     }
 
-    /// Returns the name used in output: `create`, `apply`, `replace`, `prune`, `prune-skipped`, `unchanged`.
+    /// Returns the name used in output: `create`, `apply`, `replace`, `prune`, `prune-skipped` or
+    /// `unchanged`.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -118,12 +119,12 @@ pub struct Hook {
     pub delete_policies: Vec<DeletePolicy>,
     /// Maximum time from creation to completion (`tidegate.dev/timeout`).
     pub timeout: Option<Duration>,
-    /// Registered hook runner that runs the hook instead of the cluster (`tidegate.dev/hook-runner`).
+    /// Registered hook runner that runs the hook outside the cluster (`tidegate.dev/hook-runner`).
     pub runner: Option<String>,
 }
 
 impl Hook {
-    /// Returns true if the hook has a deletion policy.
+    /// Returns true if the hook has this deletion policy.
     pub fn has_delete_policy(&self, policy: DeletePolicy) -> bool {
         self.delete_policies.contains(&policy)
     }
@@ -141,7 +142,7 @@ impl ManifestId {
     }
 }
 
-/// Live object at planning time.
+/// Reference to a live object, as it was at planning time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LiveRef {
     /// `metadata.uid`, used as a precondition of deletions.
@@ -157,16 +158,17 @@ pub struct LiveRef {
 pub struct TaskOptions {
     /// Deletes and recreates the object if it can't be updated (`Force=true`).
     pub force: bool,
-    /// Rejects unknown fields. `Validate=false` turns this off.
+    /// Rejects unknown fields. `Validate=false` disables this check.
     pub validate: bool,
-    /// Uses server-side apply. With `ServerSideApply=false` on the resource, the apply is a client-side three-way merge.
+    /// Uses server-side apply. If false (`ServerSideApply=false` on the resource), the apply is a client-side
+    /// three-way merge.
     pub server_side: bool,
     /// Postpones the dry run until the wave opens, because this operation creates the task's kind or
-    /// namespace. Also true for `SkipDryRunOnMissingResource=true` if the kind is not served.
+    /// namespace. Also set for `SkipDryRunOnMissingResource=true` if the kind is not served.
     pub dry_run_at_wave: bool,
-    /// The prune needs a person's approval (`Prune=confirm`).
+    /// The prune requires a user's approval (`Prune=confirm`).
     pub confirm_prune: bool,
-    /// Managers whose fields Tidegate takes over from the live object before the apply.
+    /// Managers whose fields Tidegate takes over in the live object before the apply.
     #[serde(with = "crate::field_handover::managers")]
     pub take_over: Vec<String>,
     /// The server validated the manifest during planning, so another dry run isn't needed.
@@ -175,11 +177,11 @@ pub struct TaskOptions {
     pub ignores_health: bool,
     /// Replaces the whole object (`Replace=true`). Also set if the object doesn't exist yet.
     pub replace: bool,
-    /// This operation contains the kind's definition. If the kind isn't served yet, the task waits for it.
+    /// The manifests of this operation define the kind. If the kind isn't served yet, the task waits for it.
     pub awaits_kind: bool,
     /// The object was already being deleted at planning time.
     pub already_deleting: bool,
-    /// The object carries the application's tracking mark, but ownership isn't proven: the object is outside
+    /// The object has the application's tracking mark, but its ownership isn't proven: the object is outside
     /// the destinations of this operation, and no earlier operation in this log created it there.
     pub found_elsewhere: bool,
 }
@@ -206,7 +208,7 @@ impl Default for TaskOptions {
 /// Unit of work: one object in one phase and wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// Phase in which it runs.
+    /// Phase in which the task runs.
     pub phase: Phase,
     /// Wave number within the phase.
     pub wave: i64,
@@ -214,15 +216,15 @@ pub struct Task {
     pub gvk: Gvk,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// `metadata.name`; for a hook with `generateName`, the generated name.
+    /// `metadata.name`. For a hook with `generateName`, this is the generated name.
     pub name: String,
     /// Action to take on the object in this wave.
     pub action: Action,
-    /// Hook settings if the task is a hook.
+    /// Hook settings, if the task is a hook.
     pub hook: Option<Hook>,
     /// Reason for the action.
     pub reason: String,
-    /// Manifest to write. Prunes don't have a manifest.
+    /// Manifest to write. `None` for prunes.
     pub manifest: Option<ManifestId>,
     /// Live object, if it existed at planning time.
     pub live: Option<LiveRef>,
@@ -230,7 +232,7 @@ pub struct Task {
     pub options: TaskOptions,
     /// Registered health judge that replaces the built-in rule (`tidegate.dev/health-judge`).
     pub health_judge: Option<String>,
-    /// Container images, in the order of the manifest.
+    /// Container images, in manifest order.
     pub images: Vec<String>,
     /// Reason why this task makes the plan invalid.
     pub error: Option<String>,
@@ -248,10 +250,11 @@ impl Task {
     }
 }
 
-/// Tasks with the same phase and wave number. They run together, and the next wave waits for them.
+/// Tasks with the same phase and wave number. They run together, and the next wave waits for them to
+/// complete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlannedWave {
-    /// Phase of the wave: `PreSync`, `Sync` …
+    /// Phase of the wave, such as `PreSync` or `Sync`.
     pub phase: Phase,
     /// Wave number within the phase.
     pub wave: i64,
@@ -259,14 +262,15 @@ pub struct PlannedWave {
     pub first: u32,
     /// Number of tasks in the wave; at least one.
     pub count: u32,
-    /// Maximum time from opening to completion (`tidegate.dev/wave-timeout`); the longest timeout of its resources applies.
+    /// Maximum time from opening to completion (`tidegate.dev/wave-timeout`). The longest timeout of the
+    /// wave's resources applies.
     pub timeout: Option<Duration>,
-    /// Gates that must open before the wave starts (`tidegate.dev/gate`), sorted, without duplicates.
+    /// Gates that must open before the wave starts (`tidegate.dev/gate`), sorted and without duplicates.
     pub gates: Vec<String>,
 }
 
 impl PlannedWave {
-    /// Returns the positions of the wave's tasks.
+    /// Returns the IDs of the wave's tasks.
     pub fn task_ids(&self) -> impl Iterator<Item = TaskId> + use<> {
         (self.first..self.first.saturating_add(self.count)).map(TaskId)
     }
@@ -294,9 +298,9 @@ pub struct Warning {
     pub severity: Severity,
     /// Stable identifier for this type of problem, such as `unknown-hook-type`.
     pub code: String,
-    /// Affected object, if any: `Deployment shop/api`.
+    /// Affected object, if any, such as `Deployment shop/api`.
     pub object: Option<String>,
-    /// Location in the input: `shop/api.yaml:12`.
+    /// Location in the input, such as `shop/api.yaml:12`.
     pub origin: Option<String>,
     /// Description of the problem and how to fix it.
     pub message: String,
@@ -314,22 +318,23 @@ impl fmt::Display for Warning {
     }
 }
 
-/// Tasks of an operation in execution order. The plan is plain data: equal inputs produce equal plans.
+/// Tasks of an operation in execution order. A plan is plain data: identical inputs produce identical plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Plan {
     /// All tasks, ordered by phase, wave, kind rank, name, group, kind and namespace.
     pub tasks: Vec<Task>,
-    /// Consecutive runs of tasks with equal phase and wave.
+    /// Waves, in execution order. Each wave is a run of consecutive tasks with the same phase and number.
     pub waves: Vec<PlannedWave>,
     /// Warnings, in input order.
     pub warnings: Vec<Warning>,
-    /// True if `tidegate.dev/retry: restart` is present: a retry starts from the first wave.
+    /// True if a resource has `tidegate.dev/retry: restart`: a retry then starts from the first wave.
     pub restart_on_retry: bool,
 }
 
 impl Plan {
-    /// Appends a task, along with the timeout and gates that it requests for its wave. The wave gets the
-    /// longest timeout and all gates. Starts a new wave if the last wave has a different phase or number.
+    /// Appends a task, along with the timeout and gates that it requests for its wave. A wave gets the
+    /// longest timeout and all gates of its tasks. Starts a new wave if the last one has a different phase or
+    /// number.
     pub fn push_task(&mut self, task: Task, timeout: Option<Duration>, gates: Vec<String>) {
         let (phase, wave) = (task.phase, task.wave);
         match self.waves.last_mut() {
@@ -346,27 +351,27 @@ impl Plan {
         self.tasks.push(task);
     }
 
-    /// Returns the task at a position.
+    /// Returns a task by ID.
     pub fn task(&self, id: TaskId) -> Option<&Task> {
         self.tasks.get(id.index())
     }
 
-    /// Returns the tasks of a wave in the order in which they are applied.
+    /// Returns a wave's tasks in the order in which they are applied.
     pub fn tasks_of(&self, wave: &PlannedWave) -> &[Task] {
         self.tasks.get(wave.task_range()).unwrap_or_default()
     }
 
-    /// Returns all tasks with their positions.
+    /// Returns all tasks with their IDs.
     pub fn tasks_with_ids(&self) -> impl Iterator<Item = (TaskId, &Task)> {
         (0_u32..).map(TaskId).zip(&self.tasks)
     }
 
-    /// Returns true if the plan has more than one wave. SyncFail waves do not count.
+    /// Returns true if the plan has more than one wave, not counting SyncFail waves.
     pub fn is_multi_step(&self) -> bool {
         self.waves.iter().filter(|wave| wave.phase != Phase::SyncFail).count() > 1
     }
 
-    /// Returns the messages of the warnings that make the plan invalid, sorted, without duplicates.
+    /// Returns the messages of the warnings that make the plan invalid, sorted and without duplicates.
     pub fn errors(&self) -> Vec<&str> {
         let errors = self.warnings.iter().filter(|warning| warning.severity == Severity::Error);
         let mut messages: Vec<&str> = errors.map(|warning| warning.message.as_str()).collect();

@@ -1,19 +1,19 @@
 use serde::{Deserialize, Serialize};
 
-/// Snapshot of the project rules for an operation, and of the data that each write is checked against. It is
-/// stored with the operation, so the same rules apply after another process resumes it.
+/// Snapshot of a project's rules and of the data that each write is checked against. It is stored with the
+/// operation, so the same rules apply if another process resumes the operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ProjectPolicy {
     /// Name of the project.
     pub project: String,
-    /// True if the project was not declared, so the operation isn't restricted.
+    /// True if the project is not declared, so the operation isn't restricted.
     #[serde(default)]
     pub is_implicit: bool,
     /// True if an automated sync started the operation, rather than a request.
     #[serde(default)]
     pub is_automated: bool,
-    /// Namespace of the application. Empty for the control-plane namespace.
+    /// Namespace of the Application. Empty for the namespace of the control plane.
     #[serde(default)]
     pub namespace: String,
     /// Repositories that the manifests come from, without credentials.
@@ -29,14 +29,14 @@ pub struct ProjectPolicy {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeployTarget {
-    /// URLs of the cluster, preferred URL first.
+    /// URLs of the cluster, with the preferred URL first.
     pub servers: Vec<String>,
     /// Name of the cluster.
     #[serde(default)]
     pub name: String,
-    /// Project that the cluster is restricted to. Empty if all projects may use it.
+    /// Project that the cluster is reserved for. Empty if all projects may use it.
     #[serde(default)]
     pub project: String,
-    /// Namespace for objects that don't specify a namespace.
+    /// Namespace for objects that don't specify one.
     pub namespace: String,
 }

@@ -6,49 +6,49 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Cascade, ClaimRequest, DeletePolicy, ObjectKey, Tracking, canonical_server};
 
-/// Settings of one sync or application deletion. Recorded in the operation's first event, so a resumed
-/// operation keeps its original options.
+/// Settings of one sync or application deletion. They are recorded in the operation's first event, so a
+/// resumed operation keeps its original options.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncRequest {
     /// Name of the application.
     pub application: String,
-    /// Destination namespace. Used for namespaced objects that don't specify a namespace.
+    /// Destination namespace, for namespaced objects that don't specify one.
     pub namespace: String,
     /// Target cluster: the simulated cluster, or a cluster with an API server.
     pub destination: Destination,
-    /// Revision of the manifests; empty if unknown. Part of generated hook names.
+    /// Revision of the manifests. Empty if unknown. Part of generated hook names.
     pub revision: String,
     /// Sync options of the application.
     pub options: SyncOptions,
-    /// Resources to sync; empty for all resources. A selective sync doesn't run hooks.
+    /// Resources to sync. Empty for all resources. A selective sync doesn't run hooks.
     pub selection: Vec<ResourceSelector>,
     /// Retry policy after a failure.
     pub retry: RetryPolicy,
-    /// Maximum time from start to end, including retries. When it is exceeded, the operation fails. `None`
+    /// Maximum time from start to end, including retries. The operation fails when the time is up. `None`
     /// means no deadline.
     pub deadline: Option<Duration>,
     /// Completion condition.
     pub wait: WaitFor,
-    /// Fixed delay after every wave except the last (`ARGOCD_SYNC_WAVE_DELAY`). `None`: waits for evidence of
-    /// health instead.
+    /// Fixed delay after every wave except the last (`ARGOCD_SYNC_WAVE_DELAY`). With `None`, the operation
+    /// waits for evidence of health instead.
     pub wave_delay: Option<Duration>,
-    /// Name of the person or component that requested the operation; may be empty.
+    /// Name of the person or component that requested the operation. May be empty.
     pub initiated_by: String,
-    /// Origins of the manifests: files and folders as specified by the user.
+    /// Origins of the manifests: files and folders as the user specified them.
     pub sources: Vec<String>,
     /// Differences to ignore.
     pub ignore_differences: Vec<IgnoreDifference>,
-    /// Settings that determine how the application's objects are marked.
+    /// Settings that determine how objects are marked as part of the application.
     pub tracking: Tracking,
-    /// Claim that the operation holds while it runs; `None` for an operation without a claim.
+    /// Claim that the operation holds while it runs. `None` if it runs without a claim.
     pub claim: Option<ClaimRequest>,
-    /// Set if the operation deletes the application: it applies only the deletion hooks, and deletes all
-    /// objects.
+    /// Set if the operation deletes the application. The operation then applies only the deletion hooks and
+    /// deletes all objects.
     pub deletion: Option<Cascade>,
 }
 
 impl SyncRequest {
-    /// Requester of operations started by the sync policy of an application.
+    /// Requester of operations that an application's sync policy started.
     pub const AUTOMATED_REQUESTER: &str = "automated sync";
     /// Requester of operations that a progressive sync started, as in Argo CD.
     pub const ROLLOUT_REQUESTER: &str = "applicationset-controller";
@@ -86,7 +86,7 @@ impl SyncRequest {
     }
 }
 
-/// Rule that ignores differences in some objects: one entry of `spec.ignoreDifferences`.
+/// Rule for ignoring differences in some objects: one entry of `spec.ignoreDifferences`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct IgnoreDifference {
@@ -95,38 +95,38 @@ pub struct IgnoreDifference {
     pub group: String,
     /// Kind, which may contain `*` and `?`.
     pub kind: String,
-    /// Name; empty matches any name.
+    /// Name of the object. Empty matches any name.
     #[serde(default)]
     pub name: String,
-    /// Namespace; empty matches any namespace.
+    /// Namespace of the object. Empty matches any namespace.
     #[serde(default)]
     pub namespace: String,
-    /// Ignored fields, as JSON pointers.
+    /// Fields to ignore, as JSON pointers.
     #[serde(default)]
     pub json_pointers: Vec<String>,
-    /// Ignored fields, as jq path expressions.
+    /// Fields to ignore, as jq path expressions.
     #[serde(default)]
     pub jq_path_expressions: Vec<String>,
-    /// Field managers whose fields are ignored in the cluster.
+    /// Field managers. Fields that they own in the cluster are ignored.
     #[serde(default)]
     pub managed_fields_managers: Vec<String>,
 }
 
-/// Cluster of an operation, and the identity used there. Recorded, so that a resumed operation continues in
-/// the same cluster with the same permissions.
+/// Target cluster of an operation, and the identity used there. Both are recorded, so a resumed operation
+/// continues in the same cluster with the same permissions.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Destination {
-    /// Embedded simulated cluster of the state directory.
+    /// Simulated cluster embedded in the state directory.
     Simulated,
     /// Cluster with an API server.
     Kubernetes {
-        /// Context in the kubeconfig; empty if a context isn't used, as in a pod.
+        /// Context in the kubeconfig. Empty if no context is used, as in a pod.
         context: String,
-        /// URL of the API server. Identifies the cluster regardless of the context.
+        /// URL of the API server. It identifies the cluster regardless of the context.
         server: String,
         /// Kubeconfig file, if specified on the command line.
         kubeconfig: Option<String>,
-        /// Impersonated user and groups; empty for the context's own user.
+        /// User and groups to impersonate. Empty for the context's own user.
         impersonate: Impersonation,
         /// UID of the `kube-system` namespace, which distinguishes different clusters at the same URL. Empty
         /// if it can't be read.
@@ -135,7 +135,8 @@ pub enum Destination {
 }
 
 impl Destination {
-    /// Returns true if both refer to the same cluster, even through different contexts or kubeconfigs.
+    /// Returns true if both destinations are the same cluster, even through different contexts or
+    /// kubeconfigs.
     pub fn is_same_cluster(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Simulated, Self::Simulated) => true,
@@ -146,8 +147,8 @@ impl Destination {
         }
     }
 
-    /// Returns true if both are known to be different clusters, regardless of their URLs. This means that one
-    /// cluster has replaced the other.
+    /// Returns true if the two destinations are known to be different clusters, regardless of their URLs. At
+    /// the same URL, this means that one cluster has replaced the other.
     pub fn is_replaced_by(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Kubernetes { uid, .. }, Self::Kubernetes { uid: others, .. }) => {
@@ -179,7 +180,7 @@ impl fmt::Display for Destination {
 /// User and groups to impersonate in requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Impersonation {
-    /// User; empty if requests don't impersonate a user.
+    /// User to impersonate. Empty if requests don't impersonate a user.
     pub user: String,
     /// Groups of the user.
     pub groups: Vec<String>,
@@ -188,20 +189,20 @@ pub struct Impersonation {
 /// Completion condition of an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitFor {
-    /// Everything is applied, and every wave except the last is healthy. Hooks always have to complete. As in
-    /// Argo CD.
+    /// All objects are applied, and every wave except the last is healthy. Hooks must always complete. This
+    /// is Argo CD's behavior.
     #[default]
     Synced,
-    /// The last wave must be healthy as well.
+    /// The last wave must be healthy too.
     Healthy,
 }
 
-/// Sync options of the application (spec: sync options).
+/// Sync options of the application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SyncOptions {
     /// Deletes objects that are no longer in the manifests.
     pub prune: bool,
-    /// Validates every task with a dry run on the server, without writing anything.
+    /// Validates every task with a server-side dry run, without writing anything.
     pub dry_run: bool,
     /// Deletes and recreates objects that cannot be updated.
     pub force: bool,
@@ -216,15 +217,15 @@ pub struct SyncOptions {
     pub namespace_labels: Vec<(String, String)>,
     /// `managedNamespaceMetadata.annotations`.
     pub namespace_annotations: Vec<(String, String)>,
-    /// A person has already approved the prunes that need confirmation.
+    /// A user has already approved the prunes that require confirmation.
     pub prune_confirmed: bool,
-    /// Adopts objects that carry the application's tracking mark although their ownership isn't proven.
+    /// Adopts objects that have the application's tracking mark even though their ownership isn't proven.
     /// Adopted objects are pruned like all other objects of the application.
     pub adopt: bool,
 }
 
 impl SyncOptions {
-    /// Returns true if an option is set. Compares whole strings, as Argo CD does.
+    /// Returns true if a flag is set. Compares whole strings, as Argo CD does.
     pub fn has(&self, flag: &str) -> bool {
         self.flags.iter().any(|given| given == flag)
     }
@@ -233,7 +234,7 @@ impl SyncOptions {
 /// Retry policy after a failed attempt.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RetryPolicy {
-    /// Maximum number of retries; negative means no limit.
+    /// Maximum number of retries. A negative value means no limit.
     pub limit: i64,
     /// Delays between retries.
     pub backoff: Backoff,
@@ -246,35 +247,35 @@ pub struct RetryPolicy {
 pub struct Backoff {
     /// Delay before the first retry.
     pub duration: Duration,
-    /// Factor by which each delay exceeds the previous one; at least 1.
+    /// Factor by which each delay exceeds the previous one. At least 1.
     pub factor: u32,
-    /// Maximum delay; zero means no limit.
+    /// Maximum delay. Zero means no limit.
     pub max: Duration,
 }
 
 impl Default for Backoff {
-    /// 5 s, doubled on each retry, up to 3 min.
+    /// Starts at 5 s and doubles on each retry, up to 3 min.
     fn default() -> Self {
         Self { duration: Duration::from_secs(5), factor: 2, max: Duration::from_secs(180) }
     }
 }
 
 impl Backoff {
-    /// Returns the delay before retry `n`. The first retry is 0.
+    /// Returns the delay before retry `n`, starting at 0.
     pub fn delay(&self, n: u32) -> Duration {
         let wait = self.duration.saturating_mul(self.factor.max(1).saturating_pow(n));
         if self.max.is_zero() { wait } else { wait.min(self.max) }
     }
 }
 
-/// Selects one resource for a selective sync.
+/// Selector for one resource in a selective sync.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResourceSelector {
     /// API group, empty for the core API.
     pub group: String,
-    /// `kind` of the resource.
+    /// Kind of the resource.
     pub kind: String,
-    /// Namespace; empty matches any namespace.
+    /// Namespace. Empty matches any namespace.
     pub namespace: String,
     /// `metadata.name` of the resource.
     pub name: String,
@@ -290,7 +291,7 @@ impl ResourceSelector {
     }
 }
 
-/// Error: the text is not a valid resource selector.
+/// Error returned when a string is not a valid resource selector.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "invalid resource {text:?}: use GROUP:KIND:NAMESPACE/NAME or GROUP:KIND:NAME, with an empty GROUP for core kinds"
@@ -315,7 +316,7 @@ impl FromStr for ResourceSelector {
 }
 
 impl DeletePolicy {
-    /// All policies with their Argo CD and Helm names.
+    /// All deletion policies with their names in Argo CD and in Helm.
     pub const NAMES: [(Self, &'static str, &'static str); 3] = [
         (Self::BeforeHookCreation, "BeforeHookCreation", "before-hook-creation"),
         (Self::HookSucceeded, "HookSucceeded", "hook-succeeded"),

@@ -1,32 +1,35 @@
-//! Requesters and their reasons, which are recorded together as one string.
+//! Requesters and their reasons, recorded together as one string.
 
 /// Separator between the name and the reason.
 const REASON_SEPARATOR: &str = ", because: ";
-/// Replacement for the separator if it occurs inside a name.
+/// Replacement for the separator where it occurs inside a name.
 const ESCAPED_SEPARATOR: &str = ", because ";
 /// Maximum length of a stored reason in characters.
 const REASON_MAX: usize = 1024;
 
-/// Requester and reason. Events that only have a name field store both, as `ann, because: it is withdrawn`.
+/// Requester, and the reason for the request. Events that only have a name field store both in it, as `ann,
+/// because: it is withdrawn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester<'a> {
     /// Name of the person or component.
     pub name: &'a str,
-    /// Reason; empty if the requester didn't give a reason.
+    /// Reason. Empty if the requester didn't give one.
     pub reason: &'a str,
 }
 
 impl<'a> Requester<'a> {
-    /// Separator between a person's name and the deleted resource, in operations that delete an application.
+    /// Separator between the requester's name and the deleted resource, in operations that delete an
+    /// application.
     pub const DELETION_SEPARATOR: &'static str = ", by the deletion of ";
 
-    /// Parses the result of [`Self::to_text`]. If the text doesn't contain a reason, all of it is the name.
+    /// Parses the result of [`Self::to_text`]. If the text doesn't contain a reason, the whole text is the
+    /// name.
     pub fn parse(text: &'a str) -> Self {
         let (by, reason) = text.split_once(REASON_SEPARATOR).unwrap_or((text, ""));
         Self { name: by, reason }
     }
 
-    /// Returns the requester of an operation in the log. For a deletion, the whole text is the name.
+    /// Returns the requester of a logged operation. For a deletion, the whole text is the name.
     pub fn from_operation(initiated_by: &'a str) -> Self {
         match Self::deletion_requester(initiated_by) {
             Some(_) => Self { name: initiated_by, reason: "" },
@@ -34,23 +37,23 @@ impl<'a> Requester<'a> {
         }
     }
 
-    /// Returns the person who requested a deletion, given the requester of an operation in the log. Returns
+    /// Returns the person who requested a deletion, from the recorded requester of an operation. Returns
     /// `None` if the operation isn't a deletion or if the person is unknown.
     pub fn deletion_requester(initiated_by: &'a str) -> Option<&'a str> {
         let (by, _) = initiated_by.split_once(Self::DELETION_SEPARATOR)?;
-        // The reason of a sync can also contain this text.
+        // The reason for a sync can also contain this separator.
         Self::parse(by).reason.is_empty().then_some(by)
     }
 
-    /// Returns both as one string. The reason becomes a single line of bounded length. A name that contains
-    /// the separator is escaped, so it can't be mistaken for a name with a reason.
+    /// Returns the name and the reason as one string. The reason becomes a single line of bounded length. If
+    /// the name contains the separator, it is escaped so that it can't be mistaken for a name with a reason.
     pub fn to_text(self) -> String {
         let by = self.name.replace(REASON_SEPARATOR, ESCAPED_SEPARATOR);
         let reason = normalize_reason(self.reason);
         if reason.is_empty() { by } else { format!("{by}{REASON_SEPARATOR}{reason}") }
     }
 
-    /// Returns both in readable form: `ann (it is withdrawn)`.
+    /// Returns the name and the reason for display, such as `ann (it is withdrawn)`.
     pub fn display(self) -> String {
         let Self { name: by, reason } = self;
         if reason.is_empty() { by.to_owned() } else { format!("{by} ({reason})") }
@@ -61,15 +64,15 @@ impl<'a> Requester<'a> {
         Some(self.reason.to_owned()).filter(|reason| !reason.is_empty())
     }
 
-    /// Returns a sentence about the requester's action: `ann terminates it: it is withdrawn`.
+    /// Returns a sentence about the requester's action, such as `ann terminates it: it is withdrawn`.
     pub fn describe_action(self, what: &str) -> String {
         let Self { name: by, reason } = self;
         if reason.is_empty() { format!("{by} {what}") } else { format!("{by} {what}: {reason}") }
     }
 }
 
-/// Normalizes a reason for the record: one line of bounded length, without invisible characters and without
-/// characters that control the text direction. A reason without visible characters becomes empty.
+/// Normalizes a reason before it is recorded: one line of bounded length, without invisible characters and
+/// without characters that change the text direction. A reason that has no visible characters becomes empty.
 pub fn normalize_reason(text: &str) -> String {
     let seen = text.chars().filter(|c| !is_invisible(*c));
     let ends_line = |c: char| c.is_control() || matches!(c, '\u{2028}' | '\u{2029}');
@@ -82,8 +85,8 @@ pub fn normalize_reason(text: &str) -> String {
     bounded.trim_end().to_owned()
 }
 
-/// Returns true if a character has no width or changes the text direction. Joiners are allowed, because some
-/// scripts need them.
+/// Returns true if a character has no width or changes the text direction. Joiners are not included, because
+/// some scripts need them.
 fn is_invisible(c: char) -> bool {
     let turns =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

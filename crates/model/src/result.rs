@@ -8,15 +8,15 @@ use crate::{OverrideRecord, Phase};
 /// Phase of an operation or of one of its tasks, named as in Argo CD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum OperationPhase {
-    /// Running or waiting.
+    /// The operation or task is running or waiting.
     Running,
     /// Termination was requested, and hooks are being stopped.
     Terminating,
     /// The cluster rejected an object, or a hook failed.
     Failed,
-    /// Internal error of the engine.
+    /// The engine encountered an internal error.
     Error,
-    /// Completed as requested.
+    /// The operation or task completed as requested.
     Succeeded,
 }
 
@@ -38,28 +38,28 @@ impl fmt::Display for OperationPhase {
     }
 }
 
-/// Prefix of a superseded operation's message.
+/// Start of the message of a superseded operation.
 pub const SUPERSEDED_PREFIX: &str = "Operation terminated, superseded by ";
 
 /// State or result of an operation in lists, metrics and colors. It equals the phase, except that a
-/// superseded operation doesn't count as failed. In `status.operationState.phase`, a superseded operation is
-/// Failed, as in Argo CD.
+/// superseded operation doesn't count as failed. As in Argo CD, `status.operationState.phase` of a superseded
+/// operation is Failed.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
 )]
 pub enum OperationOutcome {
-    /// Running or waiting.
+    /// The operation is running or waiting.
     #[default]
     Running,
     /// Termination was requested, and hooks are being stopped.
     Terminating,
     /// The cluster rejected an object, or a hook failed.
     Failed,
-    /// Internal error of the engine.
+    /// The engine encountered an internal error.
     Error,
-    /// Completed as requested.
+    /// The operation completed as requested.
     Succeeded,
-    /// Stopped because another operation superseded it.
+    /// Another operation superseded this one.
     Superseded,
 }
 
@@ -99,9 +99,9 @@ pub enum ResultCode {
     Pruned,
     /// The resource requires pruning but was not pruned.
     PruneSkipped,
-    /// A person skipped the resource.
+    /// A user skipped the resource.
     Skipped,
-    /// A person marked the resource as done.
+    /// A user marked the resource as done.
     MarkedDone,
 }
 
@@ -111,7 +111,7 @@ impl fmt::Display for ResultCode {
     }
 }
 
-/// Result of an operation for one resource. Field names follow Argo CD's `syncResult.resources`.
+/// Result of an operation for one resource. Field names match Argo CD's `syncResult.resources`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceResult {
@@ -119,37 +119,37 @@ pub struct ResourceResult {
     pub group: String,
     /// API version of the manifest, without the group.
     pub version: String,
-    /// `kind` of the object.
+    /// Kind of the resource.
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
-    /// `metadata.name` of the object.
+    /// `metadata.name` of the resource.
     pub name: String,
-    /// Phase in which the resource was written, run or pruned.
+    /// Phase in which the resource was applied, run or pruned.
     pub sync_phase: Phase,
     /// Wave in which the resource was synced.
     pub wave: i64,
     /// Phase of a hook. Absent for resources that are not hooks.
     pub hook_type: Option<Phase>,
-    /// Result for the resource. Absent until there is a result.
+    /// Result for the resource. Absent while there is no result.
     pub status: Option<ResultCode>,
-    /// Phase of the task, for hooks and for other resources.
+    /// Phase of the resource's task. Set for hooks and for other resources.
     pub hook_phase: Option<OperationPhase>,
-    /// Message from the cluster, or the health message.
+    /// Message from the cluster, or the resource's health message.
     pub message: String,
     /// Container images, excluding init containers.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Order in which results were first recorded, starting at 1, without gaps.
+    /// Order in which results were first recorded, starting at 1 without gaps.
     pub order: u32,
-    /// Reason why the resource is unhealthy, derived from its pods: `api-7f is crash-looping (exit 1,
+    /// Reason why the resource is unhealthy, derived from its pods, such as `api-7f is crash-looping (exit 1,
     /// restarted 4 times)`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub reason: String,
     /// Warnings from the API server when it accepted the manifest, such as a deprecation warning.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
-    /// Manual override made during the operation.
+    /// Manual override that a user made during the operation.
     #[serde(default, rename = "override", skip_serializing_if = "Option::is_none")]
     pub overridden: Option<OverrideRecord>,
 }

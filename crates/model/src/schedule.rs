@@ -1,15 +1,15 @@
-//! Cron schedules with five fields, used by sync windows and CronJobs.
+//! Cron schedules with five fields, for sync windows and CronJobs.
 
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::TimeZone;
 
 use crate::Timestamp;
 
-/// Maximum number of days to search for a match. It covers the longest gap between two leap days, across a
-/// century year that isn't a leap year.
+/// Maximum number of days to search for a match. This covers the longest gap between two leap days, which
+/// occurs when a century year isn't a leap year.
 const DAYS_MAX: u32 = 8 * 366 + 1;
 
-/// Shorthands for whole schedules, for callers that accept them.
+/// Shorthands for whole schedules, such as `@daily`. Only some callers accept them.
 const SHORTHANDS: [(&str, &str); 7] = [
     ("@yearly", "0 0 1 1 *"),
     ("@annually", "0 0 1 1 *"),
@@ -24,12 +24,13 @@ const MONTHS: [&str; 12] =
     ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"];
 const WEEKDAYS: [&str; 7] = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"];
 
-/// Error: the text is not a valid schedule. The message names the invalid field and its valid values.
+/// Error returned when a string is not a valid schedule. The message contains the invalid field and its valid
+/// values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct InvalidSchedule(String);
 
-/// Schedule: minute, hour, day of the month, month, day of the week.
+/// Cron schedule: minute, hour, day of the month, month, day of the week.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Schedule {
     minutes: u64,
@@ -37,12 +38,12 @@ pub struct Schedule {
     days: u64,
     months: u64,
     weekdays: u64,
-    /// True if days of the month and days of the week are both restricted. A match of either is then
-    /// sufficient.
+    /// True if both the day of the month and the day of the week are restricted. A match of either one is
+    /// then sufficient.
     matches_either_day: bool,
 }
 
-/// Definition of one field.
+/// Name and valid values of one schedule field.
 struct Field {
     name: &'static str,
     min: u32,
@@ -65,7 +66,7 @@ impl Schedule {
         Self::parse(word.map_or(text, |(_, fields)| fields))
     }
 
-    /// Parses a schedule such as `0 9 * * 1-5`. The error names the invalid field and its valid values.
+    /// Parses a schedule such as `0 9 * * 1-5`. The error contains the invalid field and its valid values.
     pub fn parse(text: &str) -> Result<Self, InvalidSchedule> {
         let words: Vec<&str> = text.split_whitespace().collect();
         let [minute, hour, day, month, weekday] = words.as_slice() else {
@@ -91,7 +92,7 @@ impl Schedule {
         Ok(Self { minutes, hours, days, months, weekdays, matches_either_day: either_day })
     }
 
-    /// Returns the first start after a time; `None` if the schedule never starts again.
+    /// Returns the first start after a time, or `None` if the schedule never starts again.
     pub fn next_after(&self, after: DateTime) -> Option<DateTime> {
         let mut date = after.date();
         for day in 0..DAYS_MAX {
@@ -190,10 +191,11 @@ mod tests {
             ("30 22 * * MON-fri/2", "2026-03-02T22:30:00", "2026-03-04T22:30:00"),
             ("0 0 29 2 *", "2026-03-02T00:00:00", "2028-02-29T00:00:00"),
             ("0 0 31 * *", "2026-04-01T00:00:00", "2026-05-31T00:00:00"),
-            // If both kinds of days are restricted, a match of either is sufficient.
+            // If both the day of the month and the day of the week are restricted, a match of either one is
+            // sufficient.
             ("0 0 13 * 5", "2026-03-02T00:00:00", "2026-03-06T00:00:00"),
             ("0 0 13 * 5", "2026-03-06T00:00:00", "2026-03-13T00:00:00"),
-            // A step over all days counts as unrestricted here, so both kinds of days must match.
+            // A step over all days counts as unrestricted here, so both must match.
             ("0 0 */2 * 1", "2026-03-02T00:00:00", "2026-03-09T00:00:00"),
             ("0 0 ? jan,JUL 0", "2026-03-02T00:00:00", "2026-07-05T00:00:00"),
         ];

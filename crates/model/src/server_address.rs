@@ -1,8 +1,8 @@
-//! Canonical form of servers in addresses: users, hosts and ports.
+//! Canonical form of the servers in addresses: users, hosts and ports.
 //!
 //! All address comparisons use this module, so two spellings of the same server never count as two servers.
 //! Hosts are parsed the way the C library parses them when it connects: `127.1`, `0177.0.0.1`, `0x7f.1` and
-//! `2130706433` are all `127.0.0.1`.
+//! `2130706433` all mean `127.0.0.1`.
 
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::fmt;
@@ -17,7 +17,7 @@ pub fn default_port(scheme: &str) -> Option<u16> {
     }
 }
 
-/// Parses the port of an address. Leading zeros are ignored; a sign is invalid.
+/// Parses the port of an address. Ignores leading zeros and rejects signs.
 pub fn parse_port(text: &str) -> Option<u16> {
     if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
         return None;
@@ -28,7 +28,7 @@ pub fn parse_port(text: &str) -> Option<u16> {
     }
 }
 
-/// Parts of `user@host:port` as written.
+/// Parts of `user@host:port`, unchanged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Authority<'a> {
     /// Text before the last `@`.
@@ -40,7 +40,7 @@ pub struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Splits the text between `://` and the path of an address.
+    /// Splits the part of an address between `://` and the path.
     pub fn split(text: &'a str) -> Self {
         let (user, server) = text.rsplit_once('@').map_or((None, text), |(user, rest)| (Some(user), rest));
         let (host, port) = match server.rsplit_once(':') {
@@ -51,7 +51,7 @@ impl<'a> Authority<'a> {
     }
 }
 
-/// Host of a server in canonical form.
+/// Host of an address in canonical form.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Host {
     /// IP address. An IPv4-mapped IPv6 address becomes the IPv4 address.
@@ -67,7 +67,7 @@ impl Host {
         let text = percent_decode(text).to_lowercase();
         let name = text.trim_end_matches('.');
         let bare = name.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
-        // The zone only selects a network interface of this machine.
+        // The zone only selects a local network interface.
         let address = bare.split_once('%').map_or(bare, |(address, _)| address);
         if let Ok(six) = address.parse::<Ipv6Addr>() {
             return Self::Ip(six.to_ipv4_mapped().map_or(IpAddr::V6(six), IpAddr::V4));
@@ -78,7 +78,7 @@ impl Host {
         }
     }
 
-    /// Returns the IP address, unless the host is a name.
+    /// Returns the IP address, or `None` if the host is a name.
     pub fn ip(&self) -> Option<IpAddr> {
         match self {
             Self::Ip(address) => Some(*address),
@@ -97,8 +97,8 @@ impl fmt::Display for Host {
     }
 }
 
-/// Parses an IPv4 address as `inet_aton` does: one to four numbers, decimal, octal (`0…`) or hexadecimal (`0x…`). The last
-/// number fills the remaining bytes.
+/// Parses an IPv4 address as `inet_aton` does: one to four numbers, decimal, octal (`0…`) or hexadecimal
+/// (`0x…`). The last number fills the remaining bytes.
 fn parse_ipv4(text: &str) -> Option<Ipv4Addr> {
     let parts: Vec<u32> = text.split('.').map(parse_ipv4_part).collect::<Option<_>>()?;
     let (last, first) = parts.split_last()?;
@@ -122,16 +122,16 @@ fn parse_ipv4_part(part: &str) -> Option<u32> {
     if !digits.chars().all(|digit| digit.is_digit(radix)) || part.is_empty() {
         return None;
     }
-    // Leading zeros do not make a number too long.
+    // Leading zeros don't make a number too long.
     match digits.trim_start_matches('0') {
         "" => Some(0),
         digits => u32::from_str_radix(digits, radix).ok(),
     }
 }
 
-/// Returns a server as `scheme://host[:port]/path`. The scheme and host are in canonical form; the user, the
-/// default port and trailing slashes are removed. If the text doesn't contain a scheme, only trailing slashes
-/// are removed.
+/// Returns a server as `scheme://host[:port]/path`. The scheme and host are in canonical form, and the user,
+/// the default port and trailing slashes are removed. If the text doesn't contain a scheme, only trailing
+/// slashes are removed.
 pub fn canonical_server(url: &str) -> String {
     let url = url.trim().trim_end_matches('/');
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
@@ -149,7 +149,8 @@ pub fn canonical_server(url: &str) -> String {
     format!("{scheme}://{}{port}{path}", Host::parse(authority.host))
 }
 
-/// Decodes percent-encoded characters such as `%2f` once. Returns the text unchanged if the result is not UTF-8.
+/// Decodes percent-encoded characters such as `%2f` once. Returns the text unchanged if the result isn't
+/// UTF-8.
 pub fn percent_decode(text: &str) -> String {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
@@ -207,7 +208,7 @@ mod tests {
                 "git.example.com",
                 &["git.example.com", "GIT.Example.COM.", "git%2Eexample.com", "%67it.example.com"],
             ),
-            // Names that look like addresses but aren't.
+            // Names that look like IP addresses but aren't.
             ("127.0.0.08", &["127.0.0.08"]),
             ("256.0.0.1", &["256.0.0.1"]),
             ("1.2.3.4.5", &["1.2.3.4.5"]),
@@ -263,7 +264,7 @@ mod tests {
     }
 
     proptest! {
-        /// All notations that the C library accepts.
+        /// An IPv4 address in any notation that the C library accepts.
         #[test]
         fn an_ipv4_address_is_read_in_every_notation(address: u32, radix in 0..3_u8, parts in 1..5_u32) {
             let four = Ipv4Addr::from(address);

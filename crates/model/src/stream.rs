@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use crate::OperationId;
 
-/// ID of a stream in the log, which is the ID of the operation or other subject of its events.
+/// ID of a stream in the log. It is also the ID of the operation or other subject that the stream's events
+/// describe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct StreamId(pub Uuid);
@@ -51,11 +52,11 @@ impl From<StreamId> for OperationId {
     }
 }
 
-/// Kind of a log stream, which determines the state machine that it belongs to. The number is part of the
-/// on-disk format.
+/// Kind of a log stream, which identifies the state machine that the stream belongs to. The number is part of
+/// the on-disk format.
 ///
-/// Numbers are never reused. The log stores the name alongside the number, so a program that doesn't know a
-/// kind can still name it. Two kinds are equal if their numbers are equal.
+/// Numbers are never reused. The log stores the name alongside the number, so a program can display the name
+/// of a kind that it doesn't know. Two kinds are equal if their numbers are equal.
 #[derive(Clone, Debug)]
 pub struct StreamKind {
     number: u16,
@@ -69,11 +70,11 @@ impl StreamKind {
     /// Progressive syncs of ApplicationSets.
     pub const ROLLOUT: Self = Self::new(2, "rollout");
 
-    /// Ordered deletions of the Applications of ApplicationSets.
+    /// Ordered deletions of an ApplicationSet's Applications.
     pub const TEARDOWN: Self = Self::new(3, "teardown");
 
-    /// First number that this project never assigns. Numbers from this one on are reserved for tests and for
-    /// programs with their own machines.
+    /// Lowest number that this project never assigns. This number and all higher ones are reserved for tests
+    /// and for programs with their own machines.
     pub const FIRST_FREE: u16 = 0x8000;
 
     /// Creates a kind. Its number must be unique.
@@ -81,7 +82,7 @@ impl StreamKind {
         Self { number, name: Cow::Borrowed(name) }
     }
 
-    /// Creates a kind from a record. A program that knows more kinds may have written the record. Known kinds
+    /// Creates a kind from a record. The record may come from a program that knows more kinds. Known kinds
     /// get their current name.
     pub fn from_record(number: u16, name: String) -> Self {
         let known = [Self::OPERATION, Self::ROLLOUT, Self::TEARDOWN];

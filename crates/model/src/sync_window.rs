@@ -1,4 +1,4 @@
-//! Sync windows, evaluated as in Argo CD. The caller supplies the time and the time zones.
+//! Sync windows, evaluated as in Argo CD. Callers supply the current time and the time zones.
 
 use std::time::Duration;
 
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Schedule, Timestamp, parse_duration};
 
-/// Rules of a time zone.
+/// Time zone rules.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TimeZoneRules(TimeZone);
 
 impl TimeZoneRules {
-    /// Coordinated Universal Time, the default zone of a window.
+    /// Coordinated Universal Time, a window's default time zone.
     pub const UTC: Self = Self(TimeZone::UTC);
 
     /// Parses a POSIX rule such as `CET-1CEST,M3.5.0,M10.5.0/3`.
@@ -55,8 +55,8 @@ pub struct Window {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WindowKind {
-    /// Waves may start. If an application has windows of this kind, waves may start only while one of them is
-    /// active.
+    /// Waves may start. If any window of this kind applies to an application, its waves may start only while
+    /// one of them is active.
     Allow,
     /// Waves may not start.
     Deny,
@@ -84,7 +84,7 @@ pub struct ParsedWindow {
     display_text: String,
 }
 
-/// State of a window at a point in time.
+/// State of a window at a specific time.
 struct WindowState {
     is_active: bool,
     /// Time until the state may change; `None` if it never changes.
@@ -92,8 +92,7 @@ struct WindowState {
 }
 
 impl ParsedWindow {
-    /// Parses a window. `zone` returns the rules of a time zone, given its name. The error describes the
-    /// problem.
+    /// Parses a window. `zone` looks up time zone rules by name. The error describes the problem.
     pub fn parse(
         window: &Window,
         zone: impl Fn(&str) -> Result<TimeZoneRules, String>,
@@ -120,8 +119,8 @@ impl ParsedWindow {
         })
     }
 
-    /// Returns the state of the window at a time. The window is active if its last start, by the current wall
-    /// clock of its zone, was less than its duration ago.
+    /// Returns the state of the window at a time. The window is active if its last start, by the wall clock
+    /// of its time zone, was less than its duration ago.
     fn state_at(&self, now: Timestamp) -> Option<WindowState> {
         let moment = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
         let TimeZoneRules(zone) = &self.zone;
@@ -132,7 +131,7 @@ impl ParsedWindow {
         let changes_in: Option<Duration> = match begun {
             Some(begun) => begun.checked_add(self.duration).ok().and_then(until),
             None => {
-                // The window is not active yet at the exact time of its start.
+                // A window isn't active yet at the exact time of its start.
                 let begins =
                     self.schedule.next_after(local.checked_sub(Duration::from_nanos(1)).ok()?) == Some(local);
                 let next = if begins {
@@ -143,7 +142,7 @@ impl ParsedWindow {
                 next.map(|wait| wait + Duration::from_millis(1))
             }
         };
-        // The wall clock may jump before then.
+        // A clock change may come before that.
         let moved = zone.following(moment).next().and_then(|next| {
             Duration::try_from(next.timestamp().duration_since(moment)).ok().filter(|wait| !wait.is_zero())
         });
@@ -154,24 +153,23 @@ impl ParsedWindow {
     }
 }
 
-/// Windows that block a start, and the time at which the block ends.
+/// Windows that block an operation from starting a wave, and the time at which the block ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WindowBlock {
-    /// `Deny` if a window denies; `Allow` if none of the windows that allow is active.
+    /// `Deny` if a deny window is active. `Allow` if allow windows exist but none of them is active.
     pub kind: WindowKind,
-    /// The blocking windows.
+    /// Descriptions of the blocking windows.
     pub windows: Vec<String>,
-    /// Expected end of the block, if known.
+    /// Expected end of the block, if it can be determined.
     pub expected_end: Option<Timestamp>,
 }
 
-/// Returns the windows that block an operation from starting, or from continuing if it started at the
-/// specified time.
+/// Returns the windows that block an operation from starting, or from continuing if it started at `began`.
 ///
-/// Deny windows take precedence over allow windows. While a deny window is active, operations started by a
-/// person continue if all active deny windows have `manualSync`. Operations that were allowed when they
-/// started continue if all of them have `syncOverrun`. The same applies if allow windows exist and none of
-/// them is active.
+/// Deny windows take precedence over allow windows. While deny windows are active, an operation that a user
+/// started continues only if all of them have `manualSync`. An operation that was allowed when it started
+/// continues only if all of them have `syncOverrun`. The same applies if allow windows exist but none of them
+/// is active.
 pub fn find_block(
     windows: &[ParsedWindow],
     manual: bool,
@@ -216,7 +214,7 @@ fn blocking_windows(
     Some((WindowKind::Allow, allowing))
 }
 
-/// Returns the time at which the windows stop blocking, if that happens within the next changes.
+/// Returns the time at which the windows stop blocking, if this happens within the next few changes.
 fn opens_at(
     windows: &[ParsedWindow],
     manual: bool,
@@ -243,13 +241,13 @@ mod tests {
         Timestamp::from_millis(text.parse::<jiff::Timestamp>().unwrap().as_millisecond())
     }
 
-    /// An allow window on a day on which the clocks in its zone change, tested minute by minute. As in Argo
-    /// CD, a window follows the current wall clock: on such days it begins or ends with the jump.
+    /// An allow window on a day with a clock change in its time zone, tested minute by minute. As in Argo CD,
+    /// a window follows the wall clock, so on these days it can begin or end at the clock change.
     #[test]
     fn days_of_clock_changes() {
         const BERLIN: &str = "CET-1CEST,M3.5.0,M10.5.0/3";
         const NEW_YORK: &str = "EST5EDT,M3.2.0,M11.1.0";
-        // A half-hour change in the southern hemisphere.
+        // Half-hour clock changes in the southern hemisphere.
         const LORD_HOWE: &str = "<+1030>-10:30<+11>-11,M10.1.0,M4.1.0";
         for (zone, schedule, duration, from, open) in [
             // 02:00 becomes 03:00 at 01:00Z.
@@ -296,8 +294,8 @@ mod tests {
                     _ => {}
                 }
                 was_open = blocked.is_none();
-                // The reported end is exact: the start is still blocked a second before it, and allowed a
-                // moment later.
+                // The reported end is exact: a start is still blocked one second earlier, and is allowed
+                // immediately afterwards.
                 if let Some(until) = blocked.and_then(|blocked| blocked.expected_end) {
                     let is_blocked = |at| super::find_block(&windows, false, None, at).is_some();
                     assert!(

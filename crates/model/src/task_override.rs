@@ -17,7 +17,7 @@ pub enum Override {
 }
 
 impl Override {
-    /// Returns the verb for commands and the API: `skip`.
+    /// Returns the verb that commands and the API use, such as `skip`.
     pub fn verb(self) -> &'static str {
         match self {
             Self::Skip => "skip",
@@ -26,7 +26,7 @@ impl Override {
         }
     }
 
-    /// Returns the past participle: `skipped`.
+    /// Returns the past participle, such as `skipped`.
     pub fn past_participle(self) -> &'static str {
         match self {
             Self::Skip => "skipped",
@@ -44,21 +44,21 @@ impl Override {
 /// Record of a person's override of one task.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct OverrideRecord {
-    /// Latest override.
+    /// The most recent override.
     #[serde(rename = "action")]
     pub what: Override,
     /// Name of the person, as given by the caller.
     pub by: String,
-    /// Reason given by the person. Empty only if a reason isn't required.
+    /// The person's reason. Empty only if a reason isn't required.
     pub reason: String,
     /// Time at which the request was accepted.
     pub at: Timestamp,
-    /// Number of retries that people have requested.
+    /// Number of retries that users have requested.
     pub retries: u32,
 }
 
 impl OverrideRecord {
-    /// Returns the override as text: `skipped by ann (the database is away)`.
+    /// Returns a description such as `skipped by ann (the database is away)`.
     pub fn describe(&self) -> String {
         let what = self.what.past_participle();
         if self.reason.is_empty() {

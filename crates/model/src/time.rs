@@ -9,11 +9,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Time in UTC, in milliseconds since 1970-01-01T00:00:00Z.
 ///
-/// Written as RFC 3339 in JSON and YAML, as a number in the operation log.
+/// Serialized as RFC 3339 in JSON and YAML, and as a number in the operation log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
-/// Error: the text is not an RFC 3339 time.
+/// Error returned when a string is not an RFC 3339 time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("invalid time {text:?}: use RFC 3339, such as 2026-11-21T09:30:00Z")]
 pub struct InvalidTimestamp {
@@ -36,7 +36,7 @@ impl Timestamp {
         self.0.div_euclid(1000)
     }
 
-    /// Returns the time from `earlier` to `self`; zero if `earlier` is later.
+    /// Returns the time from `earlier` to `self`, or zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
     }

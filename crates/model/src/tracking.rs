@@ -1,11 +1,11 @@
-//! Tracking: marks on cluster objects that name the application they belong to.
+//! Tracking: marks on cluster objects that identify the application they belong to.
 //!
-//! As in Argo CD, there are three methods: an annotation that names the application and the object, the
+//! As in Argo CD, there are three methods: an annotation that identifies the application and the object, the
 //! annotation plus a label for people and other tools, or only the label. All code that reads a cluster uses
 //! [`Tracking::owner`], so the simulated cluster, the real cluster and the planner agree.
 //!
-//! An application can change its method. Marks of the previous method still count if Tidegate must have
-//! written them: an annotation that names the object itself, or a label that Tidegate wrote.
+//! An application can change its method. Marks of the previous method still count if they were certainly
+//! written by Tidegate: an annotation that identifies this exact object, or a label that Tidegate wrote.
 
 use std::borrow::Borrow;
 
@@ -19,11 +19,11 @@ const LABEL_MAX: usize = 63;
 /// Maximum length of the prefix part of a label key.
 const PREFIX_MAX: usize = 253;
 /// Field manager of objects that Kubernetes controllers create. Some of these objects copy labels and don't
-/// have an owner: Endpoints copy the labels of their Service, and a StatefulSet's PersistentVolumeClaims copy
-/// the labels of its selector.
+/// have an owner reference: Endpoints copy the labels of their Service, and a StatefulSet's
+/// PersistentVolumeClaims copy the labels in its selector.
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 
-/// Method of marking objects.
+/// Tracking method: how objects are marked as part of an application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum TrackingMethod {
     /// Annotation `argocd.argoproj.io/tracking-id`.
@@ -31,12 +31,12 @@ pub enum TrackingMethod {
     Annotation,
     /// Annotation, plus a label with the application name, shortened if necessary.
     AnnotationAndLabel,
-    /// Label only.
+    /// Only the label.
     Label,
 }
 
 impl TrackingMethod {
-    /// Returns the name used by Argo CD and on the command line.
+    /// Returns the name used in Argo CD and on the command line.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Annotation => "annotation",
@@ -56,14 +56,14 @@ impl TrackingMethod {
     }
 }
 
-/// Tracking settings of an application.
+/// An application's tracking settings.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Tracking {
     /// Tracking method.
     pub method: TrackingMethod,
     /// Key of the label.
     pub label: String,
-    /// ID of this installation if several installations share a cluster; otherwise empty.
+    /// ID of this installation if several installations share a cluster. Otherwise empty.
     pub installation: String,
 }
 
@@ -93,17 +93,17 @@ pub enum InvalidTracking {
         "application name {application:?} is not a valid value of label {key}: use at most {LABEL_MAX} letters, digits, '-', '_' and '.', with a letter or digit at both ends, or track by annotation"
     )]
     Value {
-        /// Name of the application, which is too long or contains invalid characters.
+        /// Name of the application. It is too long or contains invalid characters.
         application: String,
         /// Key of the label.
         key: String,
     },
 }
 
-/// Objects that a search for an application's objects must read.
+/// Objects that must be read to find an application's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TrackingSelector {
-    /// All objects, because some of the application's objects may not have a label.
+    /// All objects, because some of the application's objects may not have the label.
     All,
     /// Objects with this label.
     Labeled {
@@ -115,10 +115,10 @@ pub enum TrackingSelector {
 }
 
 impl Tracking {
-    /// Returns the label value for an application; `None` if the method doesn't use a label.
+    /// Returns an application's label value, or `None` if the method doesn't use a label.
     ///
-    /// If the method also uses the annotation, the name is truncated to the maximum length of a label.
-    /// Otherwise the name must fit.
+    /// If the method also uses the annotation, the name is truncated to the maximum length of a label value.
+    /// Otherwise the whole name must be a valid label value.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ impl Tracking {
     }
 
     /// Marks a manifest as part of the application. Replaces any marks that the manifest already has, for
-    /// example because it was copied. Doesn't set a label if [`Tracking::check`] rejects the application.
+    /// example because it was copied. Doesn't set the label if [`Tracking::check`] rejects the application.
     pub fn mark_manifest(&self, manifest: &mut Object, application: &str, destination: &str) {
         if self.method.uses_annotation() {
             manifest.set_annotation(TRACKING_ID, tracking_id(application, manifest, destination));
@@ -167,11 +167,11 @@ impl Tracking {
 
     /// Returns the application that a live object belongs to.
     ///
-    /// The annotation takes precedence. It names the application and the object, so a copied object doesn't
-    /// belong to any application. Without an annotation, the label counts if it is the tracking method or if
-    /// Tidegate wrote it. A CustomResourceDefinition never belongs to an application by its label: Tidegate
-    /// doesn't label definitions, and deleting a definition deletes all objects of its kind. The same applies
-    /// to objects that Kubernetes controllers created.
+    /// The annotation takes precedence. It identifies the application and the object, so a copied object
+    /// doesn't belong to any application. Without the annotation, the label counts if labels are the tracking
+    /// method or if Tidegate wrote the label. A CustomResourceDefinition never belongs to an application
+    /// because of its label: Tidegate doesn't label definitions, and deleting a definition deletes all
+    /// objects of its kind. The label is also ignored on objects that Kubernetes controllers created.
     pub fn owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
         if live.annotation(INSTALLATION_ID).unwrap_or_default() != self.installation {
             return None;
@@ -200,8 +200,8 @@ impl Tracking {
         self.owner(live) == Some(application)
     }
 
-    /// Returns the application that may prune a live object when no manifest contains it anymore. The object
-    /// must belong to the application and must not have an owner.
+    /// Returns the application that may prune a live object that is no longer in any manifest. The object
+    /// must belong to the application and must not have an owner reference.
     pub fn prune_owner<'o>(&self, live: &'o Object) -> Option<&'o str> {
         (!live.has_owner()).then(|| self.owner(live))?
     }
@@ -211,11 +211,11 @@ impl Tracking {
         self.prune_owner(live) == Some(application)
     }
 
-    /// Returns the objects to read in a search for an application's objects. `named` are the live objects
-    /// that its manifests name.
+    /// Returns the objects to read in order to find an application's objects. `named` contains the live
+    /// objects that are in the application's manifests.
     ///
-    /// If one of the live objects has only the annotation, the application previously used that method, so
-    /// its leftover objects may also have only the annotation.
+    /// If one of these live objects has only the annotation, the application previously used the annotation
+    /// method, so its leftover objects may have only the annotation too.
     pub fn search_selector(
         &self,
         application: &str,
@@ -232,7 +232,7 @@ impl Tracking {
 }
 
 impl TrackingSelector {
-    /// Returns true if the search finds an object.
+    /// Returns true if the selector matches an object.
     pub fn matches(&self, live: &Object) -> bool {
         match self {
             Self::All => true,
@@ -262,8 +262,8 @@ impl<'o> TrackingId<'o> {
         whole.then_some(Self { application, group, kind, namespace, name })
     }
 
-    /// Returns true if the ID was written for this object rather than copied from another object. A
-    /// cluster-scoped object's ID contains the destination namespace.
+    /// Returns true if the ID was written for this object rather than copied from another one. The ID of a
+    /// cluster-scoped object contains the destination namespace.
     fn matches_object(&self, object: &Object) -> bool {
         self.group == object.group()
             && self.kind == object.kind()
@@ -272,13 +272,12 @@ impl<'o> TrackingId<'o> {
     }
 }
 
-/// Returns the application that a manifest's tracking ID names, even if the ID was written for another
-/// object.
+/// Returns the application in a manifest's tracking ID, even if the ID was written for another object.
 pub fn annotated_application(manifest: &Object) -> Option<&str> {
     manifest.annotation(TRACKING_ID).and_then(TrackingId::parse).map(|id| id.application)
 }
 
-/// Returns `APPLICATION:GROUP/KIND:NAMESPACE/NAME`, as in Argo CD.
+/// Returns the tracking ID `APPLICATION:GROUP/KIND:NAMESPACE/NAME`, as in Argo CD.
 fn tracking_id(application: &str, object: &Object, destination: &str) -> String {
     let namespace = if object.namespace().is_empty() { destination } else { object.namespace() };
     format!("{application}:{}/{}:{namespace}/{}", object.group(), object.kind(), object.name())

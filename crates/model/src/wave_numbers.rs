@@ -2,16 +2,16 @@ use std::collections::BTreeMap;
 
 use crate::{Phase, Plan};
 
-/// Wave numbers as displayed to users. They match the `sync-wave` annotations of the objects.
+/// Wave numbers as displayed to users. They match the objects' `sync-wave` annotations.
 ///
-/// Displayed numbers equal the numbers in the plan, except in deletions. A deletion processes waves in
-/// reverse order, highest first, while the plan numbers them in execution order, so the highest wave gets the
-/// smallest number. Records use the numbers in the plan.
+/// Displayed numbers equal the numbers in the plan, except in deletions. A deletion processes the highest
+/// wave first. Its plan numbers the waves in execution order, so the highest wave gets the lowest number.
+/// Records use the numbers in the plan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WaveNumbers(BTreeMap<i64, i64>);
 
 impl WaveNumbers {
-    /// Returns the number displayed for a wave of the plan.
+    /// Returns the number to display for a wave of the plan.
     pub fn displayed(&self, phase: Phase, wave: i64) -> i64 {
         match phase {
             Phase::Sync => self.0.get(&wave).copied().unwrap_or(wave),
@@ -21,7 +21,7 @@ impl WaveNumbers {
 }
 
 impl Plan {
-    /// Returns the displayed wave numbers. `is_deletion` is true if the plan is a deletion.
+    /// Returns the wave numbers to display. `is_deletion` is true if the plan is a deletion.
     pub fn wave_numbers(&self, is_deletion: bool) -> WaveNumbers {
         let of_objects = self.waves.iter().filter(|wave| is_deletion && wave.phase == Phase::Sync);
         let mut planned: Vec<i64> = of_objects.map(|wave| wave.wave).collect();

@@ -1,4 +1,4 @@
-//! Interface of a log, independent of how the log is stored.
+//! Interface of a log, independent of its storage.
 
 use std::sync::Arc;
 
@@ -9,39 +9,42 @@ use crate::{
     Lookup, RawAppend, RawEntry, RawLoadedStream, Record, Retention,
 };
 
-/// A log of streams: events in gapless order per stream, with occasional snapshots of the folded state. The log does not know
-/// which machine an event belongs to; [`crate::TypedLog`] reads and writes typed events.
+/// A log of streams: gapless sequences of events, with occasional snapshots of the folded state. The log
+/// doesn't know which machine an event belongs to. [`crate::TypedLog`] reads and writes typed events.
 ///
-/// All calls block, so the executor makes them on a separate thread. Only one process can have a log open at a time.
+/// All calls block, so the executor makes them on a separate thread. Only one process can have a log open for
+/// writing at a time.
 pub trait OperationLog: Send + Sync + 'static {
-    /// Appends records to any number of streams as one group. When it returns `Ok`, all of them are on disk and can be read after
-    /// a crash or power loss.
+    /// Appends records to any number of streams as one group. When the call returns `Ok`, the whole group is
+    /// on disk and survives a crash or power loss.
     ///
     /// # Errors
     ///
-    /// Returns an error if the log rejects the group (a gap, a record that is too large, an expired epoch, an unsupported
-    /// stream). A rejected group leaves no trace, and the log stays usable. After a failed write, the log rejects all later
-    /// appends until it is opened again ([`LogError::Poisoned`]); the group is then either complete or absent, never partial.
+    /// Returns an error if the log rejects the group (a gap, a record that is too large, an expired epoch, an
+    /// unsupported stream). A rejected group leaves no trace, and the log stays usable. After a failed write,
+    /// the log rejects all later appends until it is opened again ([`LogError::Poisoned`]). The failed group
+    /// is then either complete or absent, never partial.
     fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError>;
 
     /// Returns the newest snapshot of a stream and the events after it, checked for gaps and damage.
     fn load(&self, stream: StreamId) -> Result<RawLoadedStream, LogError>;
 
-    /// Returns all stored events of a stream, for `ops log`. Fails with [`LogError::Compacted`] if there are none.
+    /// Returns all stored events of a stream, for `ops log`. Fails with [`LogError::Compacted`] if none are
+    /// left.
     fn events(&self, stream: StreamId) -> Result<History<Record>, LogError>;
 
-    /// Returns the entry of a stream; `None` if the stream does not exist or is quarantined.
+    /// Returns the entry of a stream, or `None` if the stream doesn't exist or is quarantined.
     fn entry(&self, stream: StreamId) -> Result<Option<RawEntry>, LogError>;
 
-    /// Returns the streams that match all conditions, ordered by id, oldest first.
+    /// Returns the streams that match all conditions, ordered by ID, oldest first.
     fn find(&self, lookup: &Lookup) -> Result<Vec<RawEntry>, LogError>;
 
-    /// Returns the ids of all streams, oldest first.
+    /// Returns the IDs of all streams, oldest first.
     fn ids(&self) -> Vec<StreamId>;
 
-    /// Compacts the log according to `keep`. Finished streams that exceed the history of their line are reduced to their
-    /// summaries and later removed; the oldest events of long open streams are removed if a snapshot covers them; unreferenced
-    /// blobs are removed. Streams of an unknown kind are not changed.
+    /// Compacts the log according to `keep`. Finished streams beyond the history of their line are reduced to
+    /// their summaries, and later removed. The oldest events of long open streams are removed if a snapshot
+    /// covers them. Unreferenced blobs are removed. Streams of an unknown kind are not changed.
     fn compact(&self, keep: &Retention, now: Timestamp) -> Result<CompactionResult, LogError> {
         self.schedule_compaction();
         let mut done = CompactionResult::default();
@@ -54,58 +57,58 @@ pub trait OperationLog: Send + Sync + 'static {
     /// Schedules a complete compaction; [`OperationLog::compact_step`] runs it.
     fn schedule_compaction(&self);
 
-    /// Runs one short step of a compaction and returns what it removed; `None` if none is due. The log accepts appends between
-    /// two steps.
+    /// Runs one short step of a compaction and returns what it removed, or `None` if no compaction is due.
+    /// The log accepts appends between two steps.
     ///
-    /// A compaction is due if it was scheduled, or if the log exceeds the limits of `keep` by about a tenth, in streams, events
-    /// or bytes. A compaction caused by growth keeps the newest finished stream of each line whole, because a reader may not have
-    /// read all of it yet.
+    /// A compaction is due if it was scheduled, or if the log exceeds the limits of `keep` by about a tenth,
+    /// in streams, events or bytes. A compaction caused by growth keeps all data of the newest finished
+    /// stream of each line, because a reader may not have read all of it yet.
     fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError>;
 
     /// Returns true if [`OperationLog::compact_step`] may have work to do. Never blocks.
     fn is_compaction_due(&self) -> bool;
 
-    /// Returns the damage that was found when the log was opened, and how each case was handled.
+    /// Returns the damage found when the log was opened, and how each case was handled.
     fn damage(&self) -> Vec<Damage>;
 
-    /// Checks, without writing, that the log is still at the path where it was opened. Otherwise returns [`LogError::Moved`].
-    /// Always succeeds for a log that cannot be moved.
+    /// Checks, without writing, that the log is still at the path where it was opened. Otherwise returns
+    /// [`LogError::Moved`]. Always succeeds for a log that can't be moved.
     fn check_location(&self) -> Result<(), LogError> {
         Ok(())
     }
 
-    /// Returns the streams that contain content which cannot be read, at all or by this program, oldest first. Empty for a log
-    /// that cannot be damaged.
+    /// Returns the streams with content that can't be read at all, or can't be read by this program, oldest
+    /// first. Empty for a log that can't be damaged.
     fn impaired_streams(&self) -> Vec<ImpairedStream> {
         Vec::new()
     }
 }
 
-/// Content stored alongside the streams, which refer to it by digest.
+/// Content stored alongside the streams. The streams refer to it by digest.
 pub trait Blobs: Send + Sync + 'static {
-    /// Stores content. The content is durable when the call returns. Until a stream refers to it, compactions by this process
-    /// keep it.
+    /// Stores content. The content is durable when the call returns. Until a stream refers to it, compactions
+    /// by this process keep it.
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError>;
 
-    /// Returns content stored by [`Blobs::put_blob`], checked against its digest.
+    /// Returns content that [`Blobs::put_blob`] stored, checked against its digest.
     fn blob(&self, digest: Digest) -> Result<Vec<u8>, LogError>;
 }
 
-/// Inventories: the places where operations have put objects.
+/// Inventories: the objects that operations have written to clusters.
 ///
-/// An inventory grows at the latest when the append with its [`InventoryUpdate`] becomes durable, and shrinks at the earliest
-/// then. A store that keeps inventories elsewhere may apply the first half of an update without the events, but never the second
-/// half.
+/// An inventory is extended no later than the append with its [`InventoryUpdate`] becomes durable, and is
+/// reduced no earlier. A store that keeps inventories elsewhere may apply an update's extensions without the
+/// events, but never its reductions.
 pub trait Inventories: Send + Sync + 'static {
-    /// Returns the places of an application's objects in a cluster; `None` if they are unknown. The result may contain too many
-    /// places, but never omits a place that an operation in this log has written to.
+    /// Returns the places of an application's objects in a cluster, or `None` if they are unknown. The result
+    /// may contain too many places, but never omits a place that an operation in this log has written to.
     fn inventory(&self, cluster: &str, application: &str) -> Result<Option<ApplicationInventory>, LogError>;
 
     /// Changes an inventory without an append. The change is durable when the call returns.
     fn change_inventory(&self, update: &InventoryUpdate) -> Result<(), LogError>;
 }
 
-/// A log with blobs and inventories, in one place or in several.
+/// A log with its blobs and inventories, stored in one location or in several.
 pub trait Store: OperationLog + Blobs + Inventories {}
 
 impl<T: OperationLog + Blobs + Inventories> Store for T {}

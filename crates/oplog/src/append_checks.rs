@@ -4,14 +4,16 @@ use tidegate_model::StreamKind;
 
 use crate::{Epoch, LogError, RawAppend, StreamName};
 
-/// Maximum length in bytes of the name of an application or ApplicationSet. Kubernetes names have at most 253 bytes; a namespace
-/// and a few separators fit in twice that.
+/// Maximum length in bytes of the name of an application or ApplicationSet. Kubernetes names have at most 253
+/// bytes, so a namespace, a name and a few separators fit easily.
 pub(crate) const MAX_NAME_BYTES: usize = 1024;
 
-/// Maximum size in bytes of a summary's details. They are rewritten with every group and are meant to be read by people.
+/// Maximum size in bytes of a summary's details. The details are rewritten with every group and are meant for
+/// people to read.
 pub(crate) const MAX_SUMMARY_BYTES: usize = 256 << 10;
 
-/// Maximum size of a blob in bytes. The planner rejects inputs of 100 MB, so a bundle of manifests stays below this.
+/// Maximum size of a blob in bytes. The planner rejects inputs of 100 MB, so a bundle of manifests stays
+/// below this limit.
 pub(crate) const MAX_BLOB_BYTES: usize = 128 << 20;
 
 /// State of a stream that the next append depends on.
@@ -21,7 +23,7 @@ pub(crate) struct AppendState {
     /// Sequence number of the last event.
     pub(crate) last: u64,
     pub(crate) epoch: Epoch,
-    /// Process that began the epoch. Empty in the first epoch, because that one did not take over from another process.
+    /// Process that started the current epoch. Empty in the first epoch, which wasn't a takeover.
     pub(crate) taken_by: String,
 }
 
@@ -31,7 +33,7 @@ impl AppendState {
         Self { kind, last: 0, epoch: Epoch::FIRST, taken_by: String::new() }
     }
 
-    /// Rejects an append that does not continue the stream.
+    /// Rejects an append that doesn't continue the stream.
     pub(crate) fn check_append(&self, append: &RawAppend) -> Result<(), LogError> {
         if append.kind != self.kind {
             let (wanted, found) = (append.kind.clone(), self.kind.clone());
@@ -59,7 +61,7 @@ impl AppendState {
     }
 }
 
-/// Checks the size of the stream data in an append.
+/// Checks the size of an append's stream data.
 pub(crate) fn check_append_size(append: &RawAppend) -> Result<(), LogError> {
     let summary = &append.summary;
     for (what, name) in [("application name", &summary.application), ("ApplicationSet name", &summary.set)] {

@@ -1,15 +1,17 @@
-//! Content alongside the log: compressed and sealed files, named by a keyed digest of their content.
+//! Content alongside the log: compressed and sealed files, each named after a keyed digest of its content.
 //!
 //! ```text
 //! blobs/ab/cdef…      magic 4 | version 1 | length 8 LE | key 8 | nonce 24 | crc32 4 LE | sealed lz4 block …
 //! ```
 //!
-//! All content is sealed, not only Secrets: ConfigMaps, environments and arguments also contain passwords, and a rule without
-//! exceptions is harder to violate. The name is also keyed, because a plain digest of a guessed password would confirm the guess.
+//! All content is sealed, not only Secrets. ConfigMaps, environment variables and arguments also contain
+//! passwords, and a rule without exceptions is harder to violate. The name is also keyed, because the plain
+//! digest of a guessed password would confirm the guess.
 //!
-//! The checksum covers the whole file, so that a blob can be checked when the log is opened, without unsealing it and without the
-//! right key: a wrong key does not count as damage. Reading also checks the seal, which binds the content to its name. A file
-//! appears only when it is complete, and is durable before its name is returned.
+//! The checksum covers the whole file. A blob can therefore be checked when the log is opened, without
+//! unsealing it and without the right key: a wrong key doesn't count as damage. Reading also checks the seal,
+//! which binds the content to its name. A file appears only when it is complete, and is durable before its
+//! name is returned.
 
 use std::collections::BTreeSet;
 use std::io::ErrorKind;
@@ -35,11 +37,11 @@ const MAX_FILE_BYTES: usize = MAX_BLOB_BYTES + MAX_BLOB_BYTES / 128 + 1024 + TAG
 /// The blobs in a state directory.
 pub(crate) struct BlobStore {
     folder: PathBuf,
-    /// `None` for a reader that doesn't have the key. Such a reader can tell intact blobs from damaged ones, but cannot read
-    /// them.
+    /// `None` for a reader that doesn't have the key. Such a reader can distinguish intact blobs from damaged
+    /// ones, but can't read them.
     sealing: Option<Sealing>,
     files_written: AtomicU64,
-    /// Number of bytes written.
+    /// Number of bytes written to files.
     bytes_written: AtomicU64,
 }
 
@@ -90,7 +92,7 @@ impl BlobStore {
         self.bytes_written.load(Ordering::Relaxed)
     }
 
-    /// Stores `content`, which is durable when the call returns. An existing intact file is kept.
+    /// Stores `content`, which is durable when the call returns. Keeps the existing file if it is intact.
     pub(crate) fn put(&self, content: &[u8]) -> Result<Digest, LogError> {
         check_blob_size(content)?;
         let digest = self.digest_of(content)?;
@@ -98,7 +100,7 @@ impl BlobStore {
         let folder = files::parent_folder(&path).to_path_buf();
         files::create_folder(&folder)?;
         match self.check(digest) {
-            // The file may have been written by a process that was killed before it synced the folder.
+            // The process that wrote the file may have been killed before it synced the folder.
             Ok(()) => files::sync_folder(&folder)?,
             Err(LogError::BlobMissing { .. } | LogError::BlobDamaged { .. }) => {
                 let file = self.pack(digest, content)?;
@@ -112,7 +114,7 @@ impl BlobStore {
         Ok(digest)
     }
 
-    /// Reads a blob and checks that it is the content stored under its name.
+    /// Reads a blob and checks that its content matches its name.
     pub(crate) fn get(&self, digest: Digest) -> Result<Vec<u8>, LogError> {
         let damaged = |reason: String| LogError::BlobDamaged { digest, reason };
         let file = self.read(digest)?;
@@ -156,8 +158,8 @@ impl BlobStore {
         files::list_folder(&self.folder)
     }
 
-    /// Removes all blobs that `keep` rejects from one of the [folders](Self::folders), along with partial files from killed
-    /// processes. Returns the number of removed blobs and the remaining bytes.
+    /// Removes all blobs that `keep` rejects from one of the [folders](Self::folders), along with partial
+    /// files left by killed processes. Returns the number of removed blobs and the remaining bytes.
     pub(crate) fn sweep(
         &self,
         folder: &Path,
@@ -168,7 +170,7 @@ impl BlobStore {
         for path in files::list_folder(folder)? {
             let name = format!("{start}{}", files::file_name(&path));
             let digest = name.parse::<Digest>().ok();
-            // Other files do not belong to the store.
+            // All other files don't belong to the store.
             if digest.map_or(name.ends_with(".tmp"), |digest| !keep(&digest)) {
                 std::fs::remove_file(&path).map_err(|error| LogError::from_io(&path, "remove", error))?;
                 removed += usize::from(digest.is_some());
@@ -179,7 +181,7 @@ impl BlobStore {
         Ok((removed, left))
     }
 
-    /// Removes all blobs that are not in `keep`, along with partial files from killed processes.
+    /// Removes all blobs that are not in `keep`, along with partial files left by killed processes.
     pub(crate) fn retain(&self, keep: &BTreeSet<Digest>) -> Result<usize, LogError> {
         let mut removed = 0;
         for folder in self.folders()? {
@@ -188,7 +190,7 @@ impl BlobStore {
         Ok(removed)
     }
 
-    /// Removes a blob if it exists.
+    /// Removes a blob, if it exists.
     pub(crate) fn remove(&self, digest: Digest) -> Result<bool, LogError> {
         let path = self.path(digest);
         match std::fs::remove_file(&path) {
@@ -209,7 +211,7 @@ impl BlobStore {
         let failed = |what: &str| {
             LogError::from_io(&self.path(digest), "encrypt", std::io::Error::other(what.to_owned()))
         };
-        // The name is random rather than counted: 24 random bytes do not collide.
+        // The nonce is random rather than a counter: 24 random bytes do not collide.
         let mut nonce = [0; 24];
         getrandom::fill(&mut nonce).map_err(|error| failed(&error.to_string()))?;
         let packed = lz4_flex::block::compress(content);
@@ -240,7 +242,7 @@ impl BlobStore {
     }
 }
 
-/// Returns the data that the seal authenticates in addition to the content: its name and length.
+/// Returns the data that the seal authenticates besides the content: the blob's name and length.
 fn associated_data(digest: Digest, length: usize) -> [u8; 40] {
     let mut bound = [0; 40];
     let length = u64::try_from(length).unwrap_or(u64::MAX).to_le_bytes();
@@ -250,7 +252,7 @@ fn associated_data(digest: Digest, length: usize) -> [u8; 40] {
 
 /// Parts of a blob's file.
 struct FramedBlob<'a> {
-    /// Length of the content; within the limit.
+    /// Length of the content in bytes. Within the limit.
     length: usize,
     key: Fingerprint,
     nonce: [u8; 24],
@@ -290,7 +292,7 @@ fn checksum(header: &[u8], sealed: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Copies a blob's file unchanged for the quarantine. Does nothing if the file is missing.
+/// Copies a blob's file unchanged to the quarantine. Does nothing if the file is missing.
 pub(crate) fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
     if files::check_regular(from).is_err() {
         return Ok(());

@@ -1,7 +1,7 @@
-//! Codecs of record kinds, and a typed view of the log.
+//! Codecs for record kinds, and a typed view of the log.
 //!
-//! When a store is opened, it checks its content with its codecs. If it doesn't have a codec for the kind of a stream, it checks
-//! only the frames, keeps the stream as it is, and never compacts it.
+//! When a store is opened, it checks its content with its codecs. If it doesn't have a codec for a stream's
+//! kind, it checks only the frames, keeps the stream unchanged, and never compacts it.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::{
     RawAppend, RawEntry, Record, StreamName, Summary,
 };
 
-/// Record type of a machine.
+/// Type of a machine's record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RecordType {
     Event,
@@ -21,7 +21,7 @@ pub(crate) enum RecordType {
     Details,
 }
 
-/// Codec for the records of one kind of stream.
+/// Codec for the records in one kind of stream.
 #[derive(Clone, Debug)]
 struct Codec {
     kind: StreamKind,
@@ -34,7 +34,7 @@ struct Codec {
 pub struct Codecs(Arc<[Codec]>);
 
 impl Codecs {
-    /// Creates a set that contains only the kind whose events are `F`.
+    /// Creates a set with a single kind: the one whose events are `F`.
     pub fn for_kind<F: StreamRecords>() -> Self {
         Self(Arc::new([codec_for::<F>()]))
     }
@@ -45,12 +45,13 @@ impl Codecs {
         Self(self.0.iter().cloned().chain([codec_for::<F>()]).collect())
     }
 
-    /// Returns true if records of a kind can be read.
+    /// Returns true if records of this kind can be read.
     pub fn has_kind(&self, kind: &StreamKind) -> bool {
         self.find(kind).is_some()
     }
 
-    /// Checks, without decoding a record, that this program knows its kind. Accepts any record of an unknown stream kind.
+    /// Checks, without decoding a record, that this program knows its kind. Accepts any record if the
+    /// stream's kind is unknown.
     pub(crate) fn check_kind(
         &self,
         stream: &StreamKind,
@@ -62,7 +63,8 @@ impl Codecs {
         if kind > highest { Err(FrameError::NewerKind { kind, highest }) } else { Ok(()) }
     }
 
-    /// Checks that the content of a record matches its kind. Accepts any record of an unknown stream kind.
+    /// Checks that the content of a record matches its kind. Accepts any record if the stream's kind is
+    /// unknown.
     pub(crate) fn check(
         &self,
         stream: &StreamKind,
@@ -114,7 +116,7 @@ impl<F: StreamRecords> AppendOf<F> {
 }
 
 impl RawEntry {
-    /// Decodes the entry of a known kind of stream.
+    /// Decodes the entry of a stream whose kind is known.
     pub fn decode<F: StreamRecords>(self) -> Result<EntryOf<F>, LogError> {
         let name = StreamName::with_kind(F::KIND, self.stream);
         check_kind::<F>(&name, &self.kind)?;
@@ -128,7 +130,7 @@ impl RawEntry {
 
 fn encode<R: LogRecord>(what: &'static str, record: &R) -> Result<Record, LogError> {
     let (kind, highest) = (record.kind(), R::HIGHEST_KIND);
-    // Never write a record that could not be read back.
+    // Never write a record that can't be read back.
     if kind == 0 || kind > highest {
         let reason = format!("its kind {kind} is not between 1 and the maximum of its type, {highest}");
         return Err(LogError::Encoding { what, reason });
@@ -151,14 +153,14 @@ fn check_kind<F: StreamRecords>(name: &StreamName, found: &StreamKind) -> Result
     }
 }
 
-/// A log, viewed through the records of one machine.
+/// View of a log through the records of one machine.
 pub trait TypedLog: OperationLog {
-    /// Appends events of one machine as one group; see [`OperationLog::append`].
+    /// Appends one machine's events as a group. See [`OperationLog::append`].
     fn append_all<F: StreamRecords>(&self, group: Vec<AppendOf<F>>) -> Result<(), LogError> {
         self.append(group.into_iter().map(AppendOf::<F>::encode).collect::<Result<_, _>>()?)
     }
 
-    /// Returns the newest snapshot of a stream and the events after it; see [`OperationLog::load`].
+    /// Returns the newest snapshot of a stream and the events after it. See [`OperationLog::load`].
     fn load_as<F: StreamRecords>(&self, stream: impl Into<StreamId>) -> Result<LoadedStreamOf<F>, LogError> {
         let name = StreamName::with_kind(F::KIND, stream);
         let loaded = self.load(name.id).map_err(|error| error.with_stream_name(&name))?;
@@ -168,7 +170,7 @@ pub trait TypedLog: OperationLog {
             Some((sequence, record)) => match decode(&name, "its snapshot", record) {
                 Ok(state) => Some((*sequence, state)),
                 Err(error) => {
-                    // The full list of events is equivalent, if it is still stored.
+                    // If all events are still stored, they can be used instead of the snapshot.
                     let History { first_sequence: 1, events, .. } = self.events_as::<F>(name.id)? else {
                         return Err(error);
                     };
@@ -188,7 +190,7 @@ pub trait TypedLog: OperationLog {
         })
     }
 
-    /// Returns all stored events of a stream; see [`OperationLog::events`].
+    /// Returns all stored events of a stream. See [`OperationLog::events`].
     fn events_as<F: StreamRecords>(&self, stream: impl Into<StreamId>) -> Result<History<F>, LogError> {
         let name = StreamName::with_kind(F::KIND, stream);
         let History { kind, first_sequence, events } =
@@ -198,7 +200,8 @@ pub trait TypedLog: OperationLog {
         Ok(History { kind, first_sequence, events })
     }
 
-    /// Returns the entry of a stream. `None` if no stream of the machine's kind has this id, or if it is quarantined.
+    /// Returns the entry of a stream. Returns `None` if the stream is quarantined, or if no stream of the
+    /// machine's kind has this ID.
     fn entry_as<F: StreamRecords>(
         &self,
         stream: impl Into<StreamId>,
@@ -215,7 +218,7 @@ pub trait TypedLog: OperationLog {
 
 impl<L: OperationLog + ?Sized> TypedLog for L {}
 
-/// Decodes consecutive events that follow event number `last`.
+/// Decodes consecutive events, the first of which follows event number `last`.
 fn decode_events<F: StreamRecords>(
     name: &StreamName,
     last: u64,

@@ -1,4 +1,4 @@
-//! A consistent copy of files that another process may be writing.
+//! Consistent copies of files that another process may be writing.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -13,7 +13,8 @@ use tempfile::TempDir;
 
 use crate::{LogError, files};
 
-/// Maximum number of attempts to copy. A running process writes in bursts, so there is a delay between attempts.
+/// Maximum number of copy attempts. There is a delay between attempts, because a running process writes in
+/// bursts.
 const ATTEMPTS_MAX: u32 = 40;
 const RETRY_DELAY: Duration = Duration::from_millis(25);
 
@@ -23,7 +24,8 @@ const CHUNK_BYTES: usize = 256 << 10;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct FileDigests(BTreeMap<PathBuf, [u8; 32]>);
 
-/// A copy of a folder in a temporary folder that only this user can read. Dropping it removes the copy.
+/// A copy of a folder, stored in a temporary folder that only this user can read. Dropping the value removes
+/// the copy.
 #[derive(Debug)]
 pub struct PrivateCopy {
     path: PathBuf,
@@ -39,7 +41,7 @@ impl PrivateCopy {
         Ok(Self { path, _root: root })
     }
 
-    /// Returns the folder of the copy, which is removed when the value is dropped.
+    /// Returns the folder that contains the copy. It is removed when the value is dropped.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -54,8 +56,9 @@ pub(crate) fn create_temp_folder() -> Result<TempDir, LogError> {
         .map_err(|error| LogError::from_io(&std::env::temp_dir(), "create a folder in", error))
 }
 
-/// Copies a folder recursively as it was at one moment. Reads all files a second time; if both reads agree, all of that content
-/// existed at the same time. Fails with [`LogError::NoConsistentCopy`] if the reads never agree. Returns the copied contents.
+/// Copies a folder recursively as it was at one moment, and returns the copied contents. Reads all files a
+/// second time. If both reads agree, all of the content existed at the same time. Fails with
+/// [`LogError::NoConsistentCopy`] if the reads never agree.
 pub(crate) fn copy_consistently(from: &Path, to: &Path) -> Result<FileDigests, LogError> {
     for attempt in 1..=ATTEMPTS_MAX {
         if files::exists(to)? {
@@ -72,7 +75,7 @@ pub(crate) fn copy_consistently(from: &Path, to: &Path) -> Result<FileDigests, L
     Err(LogError::NoConsistentCopy { path: from.to_path_buf() })
 }
 
-/// Returns the contents of a folder; empty if the folder does not exist.
+/// Returns the contents of a folder. Empty if the folder doesn't exist.
 pub(crate) fn read_contents(folder: &Path) -> Result<FileDigests, LogError> {
     read_folder(folder, None)
 }
@@ -96,7 +99,8 @@ fn read_folder(from: &Path, to: Option<&Path>) -> Result<FileDigests, LogError> 
     Ok(FileDigests(contents))
 }
 
-/// Returns the digest of a file and optionally copies the file; `None` if it is gone or is not a regular file.
+/// Returns the digest of a file, and optionally copies the file. Returns `None` if the file no longer exists
+/// or isn't a regular file.
 fn read_file(from: &Path, to: Option<&Path>) -> Result<Option<[u8; 32]>, LogError> {
     files::check_regular(from)?;
     let mut file = match File::open(from) {

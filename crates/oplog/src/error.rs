@@ -1,4 +1,4 @@
-//! Errors of the log: every variant names the object, the problem and the next step.
+//! Errors of the log. Every message contains the affected object, the problem and the next step.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use tidegate_model::{Digest, StreamId, StreamKind};
 
 use crate::{Epoch, StreamName};
 
-/// System error numbers for too many open files, in this process or in the whole system. `ErrorKind` has no variant for them.
+/// System error numbers for too many open files, in this process or in the whole system. `ErrorKind` doesn't
+/// have variants for them.
 const TOO_MANY_FILES_ERRNOS: [i32; 2] = [23, 24];
 
 /// Error of a log operation.
@@ -23,7 +24,7 @@ pub enum LogError {
     Locked {
         /// State directory that could not be opened.
         path: PathBuf,
-        /// Process that has the lock, as recorded in the `holder` file.
+        /// Process that holds the lock, as recorded in the `holder` file.
         holder: String,
     },
 
@@ -33,7 +34,7 @@ pub enum LogError {
          its new path, and resume", path.display()
     )]
     Moved {
-        /// State directory, as named when it was opened.
+        /// State directory, by the path with which it was opened.
         path: PathBuf,
     },
 
@@ -63,26 +64,26 @@ pub enum LogError {
         limit: u64,
     },
 
-    /// This process, or the system, has reached its limit of open files.
+    /// This process or the system has reached its limit of open files.
     #[error("cannot {action} {}: too many files are open ({source}); raise the limit (`ulimit -n`) or stop other programs; nothing is damaged", path.display())]
     TooManyOpenFiles {
         /// File or folder.
         path: PathBuf,
-        /// A verb: `open`, `read`, `write`, `sync` …
+        /// Verb for the failed action: `open`, `read`, `write`, `sync` …
         action: &'static str,
-        /// The system's error, with its number.
+        /// Operating system error, with its number.
         source: io::Error,
     },
 
-    /// A limit on the size of files of this process was reached.
+    /// This process has reached its limit on file sizes.
     #[error("cannot {action} {}: the file size limit of this process is reached ({source}); raise it (`ulimit -f`) and start again; \
          no acknowledged data is lost", path.display())]
     FileSizeLimit {
         /// File or folder.
         path: PathBuf,
-        /// A verb: `write`, `sync` …
+        /// Verb for the failed action: `write`, `sync` …
         action: &'static str,
-        /// The system's error, with its number.
+        /// Operating system error, with its number.
         source: io::Error,
     },
 
@@ -91,7 +92,7 @@ pub enum LogError {
     PermissionDenied {
         /// File or folder.
         path: PathBuf,
-        /// A verb: `open`, `read`, `write` …
+        /// Verb for the failed action: `open`, `read`, `write` …
         action: &'static str,
     },
 
@@ -100,29 +101,29 @@ pub enum LogError {
     ReadOnly {
         /// File or folder.
         path: PathBuf,
-        /// A verb: `create`, `write`, `remove` …
+        /// Verb for the failed action: `create`, `write`, `remove` …
         action: &'static str,
     },
 
-    /// The disk is full, or a quota is reached.
+    /// The disk is full, or a quota has been reached.
     #[error("cannot {action} {}: the disk is full ({source}); free some space and start again; no acknowledged data is lost", path.display())]
     DiskFull {
         /// File or folder.
         path: PathBuf,
-        /// A verb: `write`, `sync`, `rename` …
+        /// Verb for the failed action: `write`, `sync`, `rename` …
         action: &'static str,
-        /// The system's error, with its number.
+        /// Operating system error, with its number.
         source: io::Error,
     },
 
-    /// Any other error of the operating system.
+    /// Any other operating system error.
     #[error("cannot {action} {}: {source}; check the disk and the system's log", path.display())]
     Io {
         /// File or folder.
         path: PathBuf,
-        /// A verb: `open`, `read`, `write`, `sync` …
+        /// Verb for the failed action: `open`, `read`, `write`, `sync` …
         action: &'static str,
-        /// The system's error, with its number.
+        /// Operating system error, with its number.
         source: io::Error,
     },
 
@@ -131,18 +132,18 @@ pub enum LogError {
         "the log's database cannot {action}: {reason}; restart to recover: the restart quarantines and reports damaged data"
     )]
     Sled {
-        /// A verb: `flush`, `read` …
+        /// Verb for the failed action: `flush`, `read` …
         action: &'static str,
-        /// Message of the database, including the system's error if there was one.
+        /// Message from the database, including the operating system error if there was one.
         reason: String,
     },
 
-    /// The records of a stream are damaged, and the stream was quarantined.
+    /// A stream's records are damaged, so the stream was quarantined.
     #[error(
         "{stream} is damaged: {reason}; its recoverable data is in the state directory's quarantine folder"
     )]
     Damaged {
-        /// Quarantined stream; other streams are not affected.
+        /// The quarantined stream. Other streams are not affected.
         stream: StreamName,
         /// Description of the damage.
         reason: String,
@@ -151,17 +152,17 @@ pub enum LogError {
     /// The log has never contained this stream.
     #[error("{stream} is not in this log; `tidegate ops list` shows the existing operations")]
     UnknownStream {
-        /// Requested id.
+        /// The requested stream.
         stream: StreamName,
     },
 
-    /// The key differs from the key in use.
+    /// The supplied key differs from the key in use.
     #[error(
-        "the data in {} is encrypted with the key {wanted}, but the configured key is {found}; provide the right one \
-         (TIDEGATE_LOG_KEY, or the file `key` in the state directory); nothing is lost", path.display()
+        "the data in {} is encrypted with the key {wanted}, but the configured key is {found}; provide the \
+         right key (TIDEGATE_LOG_KEY, or the file `key` in the state directory); nothing is lost", path.display()
     )]
     WrongKey {
-        /// State directory, or the sealed file.
+        /// State directory or sealed file.
         path: PathBuf,
         /// Fingerprint of the key in use.
         wanted: String,
@@ -169,19 +170,19 @@ pub enum LogError {
         found: String,
     },
 
-    /// The key is missing, although the data is encrypted with a key.
+    /// The key is missing although the data is encrypted with it.
     #[error(
-        "{} is missing, and the data next to it is encrypted with that key, {wanted}; restore it, set TIDEGATE_LOG_KEY, or choose another state \
-         directory", path.display()
+        "the key file {} is missing, and the data next to it is encrypted with its key, {wanted}; restore \
+         the file, set TIDEGATE_LOG_KEY, or choose another state directory", path.display()
     )]
     KeyMissing {
-        /// Path where the key should be: the file `key` in the state directory.
+        /// Expected path of the key: the file `key` in the state directory.
         path: PathBuf,
         /// Fingerprint of the key in use.
         wanted: String,
     },
 
-    /// The log was opened for reading, without access to the key.
+    /// The log was opened for reading by a user who can't read the key.
     #[error(
         "{} is encrypted with the key {wanted}, which only the owner of the state directory can read; ask the owner for it and set \
          TIDEGATE_LOG_KEY", path.display()
@@ -189,7 +190,7 @@ pub enum LogError {
     KeyUnreadable {
         /// Sealed file.
         path: PathBuf,
-        /// Fingerprint of the key that sealed it.
+        /// Fingerprint of the key with which it was sealed.
         wanted: String,
     },
 
@@ -200,9 +201,9 @@ pub enum LogError {
         path: PathBuf,
     },
 
-    /// No consistent copy could be taken.
+    /// No consistent copy could be made.
     #[error(
-        "{} is being written faster than it can be read; try again in a moment, or run as the user whose process is running there", path.display()
+        "{} changes too fast for a consistent copy; try again in a moment, or run as the user who owns the process that writes it", path.display()
     )]
     NoConsistentCopy {
         /// Folder that could not be copied.
@@ -214,12 +215,12 @@ pub enum LogError {
     KeyExposed {
         /// The file `key` in the state directory.
         path: PathBuf,
-        /// Permission bits, in the format of `chmod`.
+        /// Permission bits of the file, in the format of `chmod`.
         mode: u32,
     },
 
-    /// The key file does not contain a key.
-    #[error("{} does not contain a valid key: {reason}; restore the right one or set TIDEGATE_LOG_KEY", path.display())]
+    /// The key file doesn't contain a valid key.
+    #[error("{} does not contain a valid key: {reason}; restore the right key or set TIDEGATE_LOG_KEY", path.display())]
     KeyInvalid {
         /// The file `key` in the state directory.
         path: PathBuf,
@@ -233,38 +234,38 @@ pub enum LogError {
          one, or choose another state directory; nothing was changed", path.display()
     )]
     NewerLayout {
-        /// State directory, as named by the caller.
+        /// State directory, by the path that the caller specified.
         path: PathBuf,
-        /// Layout number that is recorded in the state directory.
+        /// Layout number recorded in the state directory.
         found: u32,
-        /// Highest layout that this program knows.
+        /// Highest layout number that this program knows.
         known: u32,
     },
 
-    /// The log does not state its layout. Previews of the first version wrote such logs.
+    /// The log doesn't specify its layout. Preview versions before the first release wrote such logs.
     #[error(
         "the log in {} was written by another version of tidegate, and this one cannot read it; finish its operations with that version or delete the directory, or choose another state directory; nothing was changed", path.display()
     )]
     UnknownLayout {
-        /// State directory, as named by the caller.
+        /// State directory, by the path that the caller specified.
         path: PathBuf,
     },
 
-    /// A record has a kind that this program does not know.
+    /// A record has a kind that this program doesn't know.
     #[error(
         "record kind {kind} was written by a newer version (this one supports up to {highest}); use that version or a later one"
     )]
     NewerRecord {
-        /// Number of the kind in the record.
+        /// Kind number in the record.
         kind: u16,
-        /// Highest kind that this program knows.
+        /// Highest kind number that this program knows.
         highest: u16,
     },
 
-    /// Data exceeds a maximum size of the log.
+    /// Data exceeds a size limit of the log.
     #[error("{what} of {bytes} bytes exceeds the limit of {limit}; split it or store it elsewhere")]
     TooLarge {
-        /// Kind of data, such as `blob` or `summary`.
+        /// Type of data, such as `blob` or `summary`.
         what: &'static str,
         /// Size in bytes.
         bytes: usize,
@@ -277,11 +278,11 @@ pub enum LogError {
     Encoding {
         /// Type of the record, such as `snapshot`.
         what: &'static str,
-        /// Error of the codec.
+        /// Codec error.
         reason: String,
     },
 
-    /// Events were appended out of order; nothing was written.
+    /// Events were appended out of order. Nothing was written.
     #[error(
         "{stream}: the next event is number {expected}, but number {found} was written; load the stream again"
     )]
@@ -290,56 +291,56 @@ pub enum LogError {
         stream: StreamName,
         /// Sequence number that the log expects next.
         expected: u64,
-        /// Sequence number of the append.
+        /// Sequence number in the append.
         found: u64,
     },
 
     /// A process whose epoch has expired tried to append events. Nothing was written.
     #[error(
-        "{stream} was taken over by {by} with epoch {epoch}, so this process, with epoch {offered}, can no longer write to it; leave it to that \
-         process"
+        "{stream} was taken over by {by} with epoch {epoch}, so this process, with epoch {offered}, can no \
+         longer write to it; leave the stream to that process"
     )]
     Fenced {
         /// Stream that was taken over.
         stream: StreamName,
         /// Epoch of the current writer.
         epoch: Epoch,
-        /// Process that took over the stream, by the name that it gave itself.
+        /// Name of the process that took over the stream, as the process reported it.
         by: String,
         /// Epoch of this process, which is lower than the current epoch.
         offered: Epoch,
     },
 
-    /// A stream has a different kind than the request. Nothing was written.
-    #[error("{stream} is of kind {found}, not {wanted}; specify a stream of that kind")]
+    /// A stream's kind differs from the kind in the request. Nothing was written.
+    #[error("{stream} is of kind {found}, not {wanted}; specify a stream of kind {wanted}")]
     KindMismatch {
-        /// Id of the stream in the request.
+        /// ID of the stream in the request.
         stream: StreamId,
         /// Kind in the request.
         wanted: StreamKind,
-        /// Kind that the stream began with, which never changes.
+        /// Kind with which the stream was created. It never changes.
         found: StreamKind,
     },
 
-    /// This program cannot write records of this kind of stream.
+    /// This program can't write records to streams of this kind.
     #[error(
         "this version does not know kind {kind} (number {}) of stream {stream}, so it cannot write to the stream; use \
          the version that started the stream, or a later one", kind.number()
     )]
     UnknownKind {
-        /// Id of the stream in the append.
+        /// ID of the stream in the append.
         stream: StreamId,
-        /// Kind that the stream began with, by the name that the log stores alongside its number.
+        /// Kind with which the stream was created, by the name that the log stores alongside its number.
         kind: StreamKind,
     },
 
-    /// The requested events were compacted after their stream had ended.
+    /// The requested events were removed by a compaction after the stream had ended.
     #[error(
         "the events of {stream} were compacted, and only its summary is left; `tidegate sync` and `tidegate serve` keep the events of the newest \
          --history finished operations of an application (default 10): set a larger one to keep more"
     )]
     Compacted {
-        /// Stream whose events were requested.
+        /// The stream whose events were requested.
         stream: StreamName,
     },
 
@@ -363,7 +364,7 @@ pub enum LogError {
 }
 
 impl LogError {
-    /// Adds the kind of the stream to the error.
+    /// Adds the stream's kind to the error.
     pub(crate) fn with_stream_name(mut self, name: &StreamName) -> Self {
         if let Self::Damaged { stream, .. }
         | Self::UnknownStream { stream }
@@ -377,7 +378,7 @@ impl LogError {
         self
     }
 
-    /// Maps an operating system error to the variant that gives the matching advice.
+    /// Maps an operating system error to the variant with the matching advice.
     pub(crate) fn from_io(path: &Path, action: &'static str, source: io::Error) -> Self {
         let path = path.to_path_buf();
         if source.raw_os_error().is_some_and(|code| TOO_MANY_FILES_ERRNOS.contains(&code)) {

@@ -1,4 +1,5 @@
-//! Files and folders. Every function names the path and the action in its errors, and documents what is durable when it returns.
+//! Access to files and folders. All errors contain the path and the action. Every function documents what is
+//! durable when it returns.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -25,7 +26,8 @@ pub(crate) fn create_folder(path: &Path) -> Result<(), LogError> {
     }
 }
 
-/// Creates a folder in an existing folder. Returns true if it was missing. The new folder is durable once its parent is synced.
+/// Creates a folder in an existing folder. Returns true if the folder didn't exist. The new folder is durable
+/// once its parent is synced.
 pub(crate) fn create_one_folder(path: &Path) -> Result<bool, LogError> {
     match fs::create_dir(path) {
         Ok(()) => Ok(true),
@@ -34,7 +36,7 @@ pub(crate) fn create_one_folder(path: &Path) -> Result<bool, LogError> {
     }
 }
 
-/// Returns the folder that contains a path; for a bare name, the current folder.
+/// Returns the folder that contains a path. For a bare name, this is the current folder.
 pub(crate) fn parent_folder(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -56,7 +58,7 @@ pub(crate) fn write_durably(path: &Path, content: &[u8]) -> Result<(), LogError>
 
 /// Writes a file atomically. The file is durable once its folder is synced.
 pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), LogError> {
-    // Two threads may write the same file at the same time, so each needs its own temporary file.
+    // Two threads may write the same file at the same time, so each uses its own temporary file.
     static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", ATTEMPTS.fetch_add(1, Ordering::Relaxed)));
@@ -66,14 +68,14 @@ pub(crate) fn write_atomically(path: &Path, content: &[u8]) -> Result<(), LogErr
         file.sync_all()
     });
     if let Err(error) = written {
-        // Best effort: a leftover temporary file is never read, and the next attempt overwrites it.
+        // Best effort: leftover temporary files are never read, and the next attempt overwrites them.
         let _ = fs::remove_file(&temporary);
         return Err(LogError::from_io(path, "write", error));
     }
     fs::rename(&temporary, path).map_err(|error| LogError::from_io(path, "rename", error))
 }
 
-/// Rejects anything that is not a regular file, because opening a pipe or reading a device can block forever.
+/// Rejects everything except regular files, because opening a pipe or reading a device can block forever.
 pub(crate) fn check_regular(path: &Path) -> Result<(), LogError> {
     match fs::metadata(path) {
         Ok(found) if !found.is_file() => Err(LogError::NotAFile { path: path.to_path_buf() }),
@@ -84,7 +86,7 @@ pub(crate) fn check_regular(path: &Path) -> Result<(), LogError> {
     }
 }
 
-/// Reads a file of at most `limit` bytes; `None` if it does not exist.
+/// Reads a file of at most `limit` bytes. Returns `None` if the file doesn't exist.
 pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Option<Vec<u8>>, LogError> {
     check_regular(path)?;
     let file = match File::open(path) {
@@ -101,7 +103,7 @@ pub(crate) fn read_limited(path: &Path, limit: usize) -> Result<Option<Vec<u8>>,
     Ok(Some(content))
 }
 
-/// Returns the entries of a folder, sorted by name; empty if the folder does not exist.
+/// Returns the entries of a folder, sorted by name. Empty if the folder doesn't exist.
 pub(crate) fn list_folder(path: &Path) -> Result<Vec<PathBuf>, LogError> {
     let entries = match fs::read_dir(path) {
         Ok(entries) => entries,
@@ -116,7 +118,7 @@ pub(crate) fn list_folder(path: &Path) -> Result<Vec<PathBuf>, LogError> {
     Ok(paths)
 }
 
-/// Moves a file or folder within the state directory, durably.
+/// Moves a file or folder within the state directory. The move is durable when the call returns.
 pub(crate) fn rename(from: &Path, to: &Path) -> Result<(), LogError> {
     fs::rename(from, to).map_err(|error| LogError::from_io(from, "move", error))?;
     sync_folder(parent_folder(to))?;
@@ -128,7 +130,7 @@ pub(crate) fn exists(path: &Path) -> Result<bool, LogError> {
     path.try_exists().map_err(|error| LogError::from_io(path, "access", error))
 }
 
-/// Opens a file for reading and writing; creates it if it is missing.
+/// Opens a file for reading and writing. Creates the file if it is missing.
 pub(crate) fn open_read_write(path: &Path) -> Result<File, LogError> {
     check_regular(path)?;
     OpenOptions::new()
@@ -140,7 +142,7 @@ pub(crate) fn open_read_write(path: &Path) -> Result<File, LogError> {
         .map_err(|error| LogError::from_io(path, "write", error))
 }
 
-/// Returns true if a path still leads to the file that was opened at that path.
+/// Returns true if a path still leads to the file that was opened there.
 pub(crate) fn is_in_place(file: &File, path: &Path) -> Result<bool, LogError> {
     let failed = |error| LogError::from_io(path, "access", error);
     let opened = file.metadata().map_err(failed)?;
@@ -153,7 +155,7 @@ pub(crate) fn is_in_place(file: &File, path: &Path) -> Result<bool, LogError> {
     }
 }
 
-/// Returns the last part of a path if it is valid UTF-8.
+/// Returns the last component of a path, if it is valid UTF-8.
 pub(crate) fn file_name(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
 }

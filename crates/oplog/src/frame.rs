@@ -6,10 +6,11 @@
 //!         4     1        1       2 LE  1      16         8 LE    4 LE    4 LE   `length` bytes
 //! ```
 //!
-//! The checksum covers the payload and all fields before it. A record contains its own address, so that a misplaced record is
-//! noticed, and a record that was salvaged from a broken database can be put back. The number of an event or snapshot is its
-//! sequence number. The number of a head or summary is its revision; the highest revision counts. If flag bit 0 is set, the
-//! payload is the digest of a blob that contains the content.
+//! The checksum covers the payload and all fields before it. A record contains its own address. A misplaced
+//! record is therefore noticed, and a record salvaged from a broken database can be put back in its place.
+//! The number of an event or snapshot is its sequence number. The number of a head or summary is its
+//! revision, and the highest revision counts. If bit 0 of the flags is set, the payload is the digest of a
+//! blob that contains the content.
 
 use bincode::config::{Configuration, Limit, LittleEndian, Varint};
 use bincode::serde::{decode_from_slice, encode_to_vec};
@@ -27,21 +28,22 @@ const EXTERNAL: u8 = 1;
 /// Number of bytes before the payload.
 pub(crate) const HEADER_BYTES: usize = 41;
 
-/// Maximum size of an encoded record in bytes. A plan with 100,000 tasks takes about half of it; anything larger is a mistake
-/// that should not reach the disk.
+/// Maximum size of an encoded record in bytes. A plan with 100,000 tasks takes about half of it. Anything
+/// larger is a mistake that should not reach the disk.
 pub(crate) const MAX_RECORD_BYTES: usize = 64 << 20;
 
-/// Maximum number of bytes that decoding may claim. The codec counts integers by their width in memory, up to sixteen times their
-/// encoded size, so this limit exceeds the largest record by the same factor.
+/// Maximum number of bytes that a decoded value may claim. The codec counts integers by their width in
+/// memory, which is up to sixteen times their encoded size. This limit therefore exceeds the largest record
+/// by the same factor.
 const MAX_CLAIM_BYTES: usize = 16 * MAX_RECORD_BYTES;
 
-/// Explicit, so that a change to the codec's defaults cannot change the format.
+/// The configuration is explicit, so that a change to the codec's defaults can't change the format.
 const CODEC: Configuration<LittleEndian, Varint, Limit<MAX_CLAIM_BYTES>> = bincode::config::standard()
     .with_little_endian()
     .with_variable_int_encoding()
     .with_limit::<MAX_CLAIM_BYTES>();
 
-/// Family of a record. The codes are part of the format.
+/// Family of a record. The codes are part of the on-disk format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Family {
     Event,
@@ -67,7 +69,7 @@ impl Family {
         }
     }
 
-    /// Returns the name of the family for errors.
+    /// Returns the name of the family for use in errors.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Event => "fact",
@@ -117,7 +119,7 @@ pub(crate) enum FrameError {
     TrailingBytes(usize),
 }
 
-/// A record whose frame has been checked but whose payload has not been decoded.
+/// Record whose frame has been checked but whose payload hasn't been decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FramedRecord<'a> {
     pub(crate) address: Address,
@@ -136,8 +138,8 @@ pub(crate) fn encode_content<T: Serialize>(what: &'static str, content: &T) -> R
     Ok(bytes)
 }
 
-/// Decodes content and requires that all bytes are used. The codec itself would ignore trailing data that a newer program has
-/// added.
+/// Decodes content, and requires that all bytes are used. The codec itself would ignore trailing data that a
+/// newer program has added.
 pub(crate) fn decode_content<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, FrameError> {
     let (content, consumed) = decode_from_slice::<T, _>(bytes, CODEC)
         .map_err(|error| FrameError::InvalidContent(error.to_string()))?;
@@ -158,7 +160,7 @@ impl RecordContent for Bytes<'_> {
     }
 }
 
-/// Decodes a logged record from its content and its kind.
+/// Decodes a record from its kind and content.
 pub(crate) fn decode_record<R: LogRecord>(kind: u16, content: &[u8]) -> Result<R, FrameError> {
     check_kind::<R>(kind)?;
     if R::is_earlier(kind) {
@@ -204,7 +206,7 @@ pub(crate) fn frame_record(
     Ok(bytes)
 }
 
-/// Checks that a record belongs to a family of a stream and has the given number, if any.
+/// Checks that a record belongs to a family of a stream and, if specified, has this number.
 pub(crate) fn open_frame(
     family: Family,
     stream: StreamId,
@@ -226,7 +228,7 @@ pub(crate) fn open_frame(
     Ok(framed)
 }
 
-/// Checks the record at the start of the bytes, regardless of its location. Also returns the remaining bytes.
+/// Checks the record at the start of the bytes, regardless of its address. Also returns the remaining bytes.
 pub(crate) fn parse_frame(bytes: &[u8]) -> Result<(FramedRecord<'_>, &[u8]), FrameError> {
     let short = || FrameError::TooShort(bytes.len());
     let (magic, rest) = bytes.split_first_chunk::<4>().ok_or_else(short)?;
@@ -240,7 +242,8 @@ pub(crate) fn parse_frame(bytes: &[u8]) -> Result<(FramedRecord<'_>, &[u8]), Fra
     if *magic != MAGIC {
         return Err(FrameError::NotARecord);
     }
-    // Checked before the checksum, because a later version may compute the checksum over other fields.
+    // The version is checked before the checksum, because a later version may compute the checksum over other
+    // fields.
     if version != VERSION {
         return Err(FrameError::NewerFormat(version));
     }
@@ -267,7 +270,7 @@ pub(crate) fn parse_frame(bytes: &[u8]) -> Result<(FramedRecord<'_>, &[u8]), Fra
     Ok((framed, rest))
 }
 
-/// Returns the offset in `bytes` at which a record may start.
+/// Returns the first offset in `bytes` at which a record may start.
 pub(crate) fn find_frame(bytes: &[u8]) -> Option<usize> {
     bytes.windows(MAGIC.len()).position(|window| window == MAGIC)
 }

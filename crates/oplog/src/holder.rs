@@ -1,5 +1,5 @@
-//! Exclusive access to the state directory for one process at a time, by a lock on the `holder` file. The system releases the
-//! lock when the process ends for any reason.
+//! Exclusive access to the state directory for one process at a time, using a lock on the `holder` file. The
+//! operating system releases the lock when the process ends for any reason.
 
 use std::fmt;
 use std::fs::{File, TryLockError};
@@ -10,18 +10,18 @@ use tidegate_model::Timestamp;
 
 use crate::{LogError, files};
 
-/// File to lock.
+/// Name of the file to lock.
 const HOLDER_FILE: &str = "holder";
 
-/// Maximum number of bytes read from a holder's description; a longer one is cut.
+/// Maximum number of bytes to read from a holder's description. Longer descriptions are truncated.
 const MAX_HOLDER_BYTES: usize = 16 << 10;
 
-/// A process that opens the log, as described to other processes that find the log locked.
+/// Process that opens the log, as described to other processes that find the log locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Process ID in its own PID namespace; processes in several containers may have the same ID.
+    /// Process ID in the process's own PID namespace. Processes in different containers may have the same ID.
     pub pid: u32,
-    /// Program and arguments: `tidegate sync shop`.
+    /// Program and its arguments, such as `tidegate sync shop`.
     pub command: String,
     /// Time at which the process opened the log.
     pub since: Timestamp,
@@ -36,7 +36,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// The lock on the state directory, which is released when dropped.
+/// Lock on the state directory. Dropping it releases the lock.
 #[derive(Debug)]
 pub(crate) struct Lock {
     file: File,
@@ -49,17 +49,17 @@ impl Lock {
     }
 }
 
-/// Unlocks explicitly rather than by closing the file. A child process that is just starting briefly holds a copy of the file
-/// descriptor, and would keep the lock.
+/// Unlocks explicitly instead of only closing the file. A child process that is just starting briefly has a
+/// copy of the file descriptor, which would keep the file locked.
 impl Drop for Lock {
     fn drop(&mut self) {
         if let Err(error) = self.file.unlock() {
-            tracing::warn!(%error, "failed to release the lock of the state directory");
+            tracing::warn!(%error, "failed to release the lock on the state directory");
         }
     }
 }
 
-/// Takes the lock and records the holder.
+/// Acquires the lock and records the holder.
 pub(crate) fn take_lock(directory: &Path, holder: &Holder) -> Result<Lock, LogError> {
     let path = directory.join(HOLDER_FILE);
     let mut file = files::open_read_write(&path)?;
@@ -68,7 +68,7 @@ pub(crate) fn take_lock(directory: &Path, holder: &Holder) -> Result<Lock, LogEr
         Err(TryLockError::WouldBlock) => return Err(locked_error(directory)),
         Err(TryLockError::Error(error)) => return Err(LogError::from_io(&path, "lock", error)),
     }
-    // Not synced, because the file only matters while this process is running.
+    // The file isn't synced, because it matters only while this process is running.
     let written = file
         .set_len(0)
         .and_then(|()| file.rewind())
@@ -78,14 +78,15 @@ pub(crate) fn take_lock(directory: &Path, holder: &Holder) -> Result<Lock, LogEr
     Ok(Lock { file })
 }
 
-/// Returns true if a process has the lock; `None` if that is unknown. Only requires permission to read the file.
+/// Returns true if a process holds the lock, or `None` if that can't be determined. Requires only read
+/// permission for the file.
 pub fn is_held(directory: &Path) -> Option<bool> {
     let path = directory.join(HOLDER_FILE);
     files::check_regular(&path).ok()?;
     let file = File::open(path).ok()?;
     match file.try_lock_shared() {
         Ok(()) => {
-            // Unlocks explicitly, for the same reason as above.
+            // Unlocks explicitly, for the same reason as in `Lock`.
             let _ = file.unlock();
             Some(false)
         }
@@ -94,7 +95,7 @@ pub fn is_held(directory: &Path) -> Option<bool> {
     }
 }
 
-/// Returns the error that names the process which has the lock.
+/// Returns the error for a locked directory, including the process that holds the lock.
 pub(crate) fn locked_error(directory: &Path) -> LogError {
     let text = files::read_limited(&directory.join(HOLDER_FILE), MAX_HOLDER_BYTES)
         .ok()

@@ -1,10 +1,10 @@
-//! Inventories: the places where an application's operations have put objects, for each cluster. They allow prune candidates to
-//! be found without searching the cluster.
+//! Inventories: for each cluster, the places to which an application's operations have written objects. With
+//! an inventory, prune candidates can be found without searching the cluster.
 //!
-//! An inventory may contain places that don't have an object. It must never omit a place that an operation in its log has written
-//! to, and never contains a place whose owner is in doubt. Therefore it is written together with the plan, before any action, and
-//! outlives the operations that it comes from. If in doubt, the whole inventory is dropped, and the cluster is searched when the
-//! places are needed.
+//! An inventory may contain places that don't have an object. It must never omit a place that an operation in
+//! its log has written to, and must never contain a place whose ownership is in doubt. Therefore, it is
+//! written together with the plan, before any action, and outlives the operations that extended it. If there
+//! is any doubt, the whole inventory is dropped, and the cluster is searched when the places are needed.
 
 use std::collections::BTreeSet;
 
@@ -16,12 +16,12 @@ use uuid::Uuid;
 /// Places of objects: kind, namespace (empty for cluster-scoped objects) and name.
 pub type Inventory = BTreeSet<(Gvk, String, String)>;
 
-/// An inventory, and how complete it is.
+/// An inventory, with information about its completeness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationInventory {
     /// Places where the application has objects or may get them.
     pub places: Inventory,
-    /// True if the whole cluster was searched and the application did not have objects in other places.
+    /// True if the whole cluster was searched and the application didn't have objects in other places.
     pub searched: bool,
 }
 
@@ -36,21 +36,21 @@ pub struct InventoryUpdate {
     pub changes: Vec<InventoryChange>,
 }
 
-/// Change to the known places of an application.
+/// Change to the known places of an application's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InventoryChange {
-    /// All places where the application has objects or may get them, from a search of the whole cluster and a plan. Creates the
-    /// inventory or extends it.
+    /// All places where the application has objects or may get them, from a search of the whole cluster and
+    /// from a plan. Creates or extends the inventory.
     Begin(Inventory),
-    /// Places where the application has objects or may get them. There may be other places, because the cluster was not searched.
-    /// Creates the inventory or extends it.
+    /// Places where the application has objects or may get them. There may be other places, because the
+    /// cluster was not searched. Creates or extends the inventory.
     Extend(Inventory),
-    /// Places whose objects are gone, in any version of their kind.
+    /// Places whose objects were deleted, regardless of the version of their kind.
     Forget(Inventory),
 }
 
 impl InventoryChange {
-    /// Returns the inventory after this change; `None` if it remains the same.
+    /// Returns the inventory after this change, or `None` if the change has no effect.
     pub(crate) fn apply(&self, before: Option<&ApplicationInventory>) -> Option<ApplicationInventory> {
         let is_search = matches!(self, Self::Begin(_));
         match (self, before) {
@@ -90,7 +90,7 @@ pub(crate) struct InventoryRow {
     pub(crate) known: ApplicationInventory,
 }
 
-/// Returns the id under which an inventory is stored.
+/// Returns the ID under which an inventory is stored.
 pub(crate) fn inventory_id(cluster: &str, application: &str) -> StreamId {
     let mut hasher = Sha256::new();
     hasher.update(cluster.len().to_le_bytes());

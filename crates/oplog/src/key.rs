@@ -1,12 +1,12 @@
-//! The key that seals content alongside the log, and where it comes from.
+//! The key that seals content alongside the log, and its source.
 //!
 //! ```text
 //! <dir>/key       the key, 64 hexadecimal digits; readable by its owner only; created on first use
 //! <dir>/key-id    the fingerprint of the key in use, so that a different one is noticed before any read or write
 //! ```
 //!
-//! Three keys are derived from it: for sealing, for naming content, and for the fingerprint. None of them reveals anything about
-//! the others.
+//! Three keys are derived from it: for sealing, for naming content, and for the fingerprint. None of them
+//! reveals anything about the others.
 
 use std::fmt;
 use std::fs::{self, OpenOptions, Permissions};
@@ -25,11 +25,11 @@ use crate::{LogError, files};
 
 /// Name of the key file in a state directory.
 const KEY_FILE: &str = "key";
-/// Name of the file that contains the fingerprint.
+/// Name of the file that contains the key's fingerprint.
 const FINGERPRINT_FILE: &str = "key-id";
 /// File mode of a key file: only its owner can read it.
 const OWNER_ONLY_MODE: u32 = 0o600;
-/// Maximum number of bytes read from a key file; a key has 64 characters.
+/// Maximum number of bytes to read from a key file. A key has 64 characters.
 const MAX_KEY_FILE_BYTES: usize = 4096;
 
 /// The key that seals content alongside the log: 32 secret bytes.
@@ -40,7 +40,7 @@ pub struct LogKey {
     fingerprint: Fingerprint,
 }
 
-/// Fingerprint of a key, which tells keys apart without revealing them.
+/// Fingerprint of a key, which distinguishes keys without revealing them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fingerprint(pub(crate) [u8; 8]);
 
@@ -68,7 +68,8 @@ impl LogKey {
         }
     }
 
-    /// Parses a key: 64 hexadecimal digits, or the base64 of 32 bytes. Errors describe the problem but never quote the text.
+    /// Parses a key: 64 hexadecimal digits, or 32 bytes in base64. Errors describe the problem but never
+    /// quote the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let text = text.trim();
         if let Ok(Digest(bytes)) = text.parse::<Digest>() {
@@ -86,12 +87,13 @@ impl LogKey {
         }
     }
 
-    /// Returns the fingerprint.
+    /// Returns the key's fingerprint.
     pub fn fingerprint(&self) -> Fingerprint {
         self.fingerprint
     }
 
-    /// Returns the name of content. The name is deterministic, but cannot be predicted without the key.
+    /// Returns the name under which content is stored. The name is deterministic, but can't be predicted
+    /// without the key.
     pub(crate) fn content_name(&self, content: &[u8]) -> Digest {
         Digest(keyed_digest(&self.name_key, content))
     }
@@ -106,10 +108,11 @@ fn keyed_digest(key: &[u8; 32], message: &[u8]) -> [u8; 32] {
     mac.finalize().into_bytes().into()
 }
 
-/// Returns the key for a state directory: the given key, otherwise the key in its file, which is created if nothing was ever
-/// sealed in the directory. Rejects a key that differs from the key in use, so that content sealed with another key is not
-/// mistaken for damage. Also returns true if the fingerprint was written, which is durable once the directory is synced. A new
-/// key is durable when the call returns.
+/// Returns the key for a state directory: the supplied key, otherwise the key in the directory's key file.
+/// The file is created if nothing has ever been sealed in the directory. Rejects a key that differs from the
+/// key in use, so that content sealed with another key isn't mistaken for damage. Also returns true if the
+/// fingerprint was written. The fingerprint is durable once the directory is synced, and a new key is durable
+/// when the call returns.
 pub(crate) fn load_or_create_key(
     directory: &Path,
     given: Option<LogKey>,
@@ -140,8 +143,8 @@ pub(crate) fn load_or_create_key(
     }
 }
 
-/// Returns the key of a state directory for a reader; `None` if the key cannot be read, or must not be used because other users
-/// can read it too.
+/// Returns the key of a state directory for a reader. Returns `None` if the key can't be read, or must not be
+/// used because other users can read it too.
 pub(crate) fn load_key_for_reading(
     directory: &Path,
     given: Option<LogKey>,
@@ -163,7 +166,8 @@ pub(crate) fn load_key_for_reading(
     }
 }
 
-/// Returns the fingerprint of the key in use. Ignores invalid content, because sealed data records which key it was sealed with.
+/// Returns the fingerprint of the key in use. Ignores invalid content, because sealed data also records the
+/// key with which it was sealed.
 fn read_fingerprint(path: &Path) -> Result<Option<String>, LogError> {
     let text = match files::read_limited(path, MAX_KEY_FILE_BYTES) {
         Ok(text) => text.unwrap_or_default(),
@@ -185,7 +189,8 @@ fn read_key_file(path: &Path) -> Result<Option<LogKey>, LogError> {
     LogKey::parse(&text).map(Some).map_err(unusable)
 }
 
-/// Creates a key file atomically; other users can never read it. The lock on the state directory prevents concurrent calls.
+/// Creates a key file atomically. Other users can never read it. The lock on the state directory prevents
+/// concurrent calls.
 fn create_key_file(path: &Path) -> Result<LogKey, LogError> {
     let mut bytes = [0; 32];
     getrandom::fill(&mut bytes).map_err(|error| {
@@ -199,7 +204,7 @@ fn create_key_file(path: &Path) -> Result<LogKey, LogError> {
         .mode(OWNER_ONLY_MODE)
         .open(&temporary)
         .and_then(|mut file| {
-            // A file that was left by an interrupted attempt would keep its mode.
+            // A file left by an interrupted attempt would otherwise keep its mode.
             file.set_permissions(Permissions::from_mode(OWNER_ONLY_MODE))?;
             writeln!(file, "{}", Digest(bytes))?;
             file.sync_all()

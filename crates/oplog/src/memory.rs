@@ -1,7 +1,8 @@
 //! The log in memory, for tests and the simulator.
 //!
-//! Records are stored as bytes, as on disk, so a type that does not survive its codec also fails here. The storage outlives its
-//! handles: a test can drop a "process" with all its values and then open the storage again.
+//! Records are stored as bytes, as on disk, so a type that doesn't survive its codec also fails here. The
+//! storage outlives its handles: a test can drop a "process" with all its values and then open the storage
+//! again.
 //!
 //! ```text
 //! let log = MemoryLog::new();        // a process …
@@ -25,12 +26,13 @@ use crate::{
     StreamName, Summary,
 };
 
-/// Point during an append at which a fault occurs.
+/// Point at which an append fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// Before anything is written, so the group is absent.
     Before,
-    /// After everything is durable but before the append returns, so the group is present but the caller does not know it.
+    /// After everything is durable but before the append returns. The group is present, but the caller
+    /// doesn't know it.
     After,
 }
 
@@ -38,9 +40,9 @@ pub enum Fault {
 #[derive(Clone)]
 pub struct MemoryLog {
     shared: Arc<Mutex<Storage>>,
-    /// Process that this handle belongs to.
+    /// Number of the process that this handle belongs to.
     process: u64,
-    /// Stream kinds that the process knows; `None` for all.
+    /// Stream kinds that the process knows, or `None` for all kinds.
     codecs: Option<Codecs>,
 }
 
@@ -58,17 +60,17 @@ struct Storage {
     inventories: BTreeMap<(String, String), ApplicationInventory>,
     quarantined: BTreeMap<StreamId, String>,
     damage: Vec<Damage>,
-    /// Process that currently has the storage open.
+    /// Number of the process that currently has the storage open.
     process: u64,
     is_poisoned: bool,
-    /// Number of appends that succeed before the fault, and the fault.
+    /// The next fault, and the number of appends that succeed before it.
     fault: Option<(u64, Fault)>,
-    /// Number of additional blobs that fit; `None` for no limit.
+    /// Number of additional blobs that fit, or `None` for no limit.
     free_blobs: Option<u64>,
     stats: LogStats,
     /// True if a complete compaction is scheduled.
     is_scheduled: bool,
-    /// Growth since the last compaction, and the growth at which the next compaction is due.
+    /// Growth since the last compaction, and the growth at which the next one is due.
     growth: Growth,
     limit: Growth,
 }
@@ -86,7 +88,8 @@ struct StoredStream {
 
 struct Blob {
     content: Vec<u8>,
-    /// Process that stored the blob last and has not referred to it yet. Compactions by that process keep the blob.
+    /// Process that stored the blob last and hasn't referred to it yet. Compactions by this process keep the
+    /// blob.
     protected_by: Option<u64>,
 }
 
@@ -96,7 +99,7 @@ impl StoredStream {
         HistoryLine::new(&self.append_state.kind, application.as_deref(), set.as_deref())
     }
 
-    /// Removes the oldest events that a snapshot covers. Returns their number.
+    /// Removes the oldest events that a snapshot covers, and returns their number.
     fn cut_events(&mut self, keep: &Retention) -> usize {
         let snapshot = self.snapshot.as_ref().map(|(sequence, _)| *sequence);
         let Some(cut) = keep.cut_point(self.append_state.last, self.base, snapshot) else { return 0 };
@@ -135,13 +138,13 @@ impl Default for MemoryLog {
 }
 
 impl MemoryLog {
-    /// Creates an empty log for streams of any kind.
+    /// Creates an empty log that accepts streams of any kind.
     pub fn new() -> Self {
         Self { shared: Arc::default(), process: 0, codecs: None }
     }
 
-    /// Opens the same storage as the next process. Handles of earlier processes can no longer write, as if they had been killed.
-    /// A pending fault is removed.
+    /// Opens the same storage as the next process. Handles of earlier processes can no longer write, as if
+    /// these processes had been killed. A pending fault is removed.
     pub fn reopen(&self) -> Self {
         let mut shared = self.lock();
         shared.process += 1;
@@ -161,12 +164,12 @@ impl MemoryLog {
         self.lock().fault = Some((successes, fault));
     }
 
-    /// Sets the number of additional blobs that fit before the disk is full; `None` removes the limit.
+    /// Sets the number of additional blobs that fit before the disk is full, or `None` for no limit.
     pub fn set_free_blobs(&self, blobs: Option<u64>) {
         self.lock().free_blobs = blobs;
     }
 
-    /// Quarantines a stream, as if it had been found damaged when the log was opened.
+    /// Quarantines a stream, as if damage to it had been found when the log was opened.
     pub fn damage_stream(&self, stream: impl Into<StreamId>, reason: &str) {
         let (stream, mut shared) = (stream.into(), self.lock());
         shared.streams.remove(&stream);
@@ -181,7 +184,8 @@ impl MemoryLog {
     }
 
     fn lock(&self) -> MutexGuard<'_, Storage> {
-        // If a test panics while it has the lock, only whole groups remain, because groups are swapped in rather than edited.
+        // If a test panics while it holds the lock, no group is half-written, because groups are swapped in
+        // as a whole.
         self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -198,7 +202,7 @@ impl MemoryLog {
         self.codecs.as_ref().is_none_or(|codecs| codecs.has_kind(&stored.append_state.kind))
     }
 
-    /// Checks one append in a group, based on the state of its stream after the earlier appends in the group.
+    /// Checks one append of a group against its stream's state after the earlier appends of the group.
     fn check_append(
         &self,
         shared: &Storage,
@@ -288,7 +292,7 @@ impl Storage {
         }
     }
 
-    /// Returns true if the fault occurs now.
+    /// Returns true if the next fault occurs now.
     fn next_fault(&mut self) -> Option<Fault> {
         match self.fault {
             Some((0, fault)) => {

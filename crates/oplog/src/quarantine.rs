@@ -1,4 +1,4 @@
-//! Quarantine: damaged data that is kept for inspection, and a record of the damage that was reported.
+//! Quarantine: damaged data that is kept for inspection, with a record of the damage that was reported.
 //!
 //! ```text
 //! quarantine/<stream id>/1/reason.txt     the problem and how it was handled
@@ -8,7 +8,8 @@
 //! quarantine/rows/1/reason.txt, rows.bin     rows without a stream
 //! ```
 //!
-//! `reason.txt` is written last. A folder that lacks it was left by a killed process, and the original data is still in place.
+//! `reason.txt` is written last. If a folder lacks this file, the process was killed while writing the
+//! folder, and the original data is still in place.
 
 use std::path::{Path, PathBuf};
 
@@ -19,13 +20,14 @@ use crate::{Damage, LogError, blobs, files};
 const REASON_FILE: &str = "reason.txt";
 const ROWS_FILE: &str = "rows.bin";
 
-/// Maximum size of `rows.bin`. Fits all rows of the largest stream, whose large records are blobs.
+/// Maximum size of `rows.bin` in bytes. All rows of the largest stream fit, because large records are stored
+/// in blobs.
 const MAX_ROWS_BYTES: usize = 256 << 20;
 
-/// Maximum number of bytes read from a reason, which is a single line; a longer one is cut.
+/// Maximum number of bytes to read from a reason, which is a single line. Longer reasons are truncated.
 const MAX_REASON_BYTES: usize = 64 << 10;
 
-/// Damaged item that an entry is about.
+/// Damaged item that an entry contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Stream(StreamId),
@@ -40,11 +42,11 @@ pub(crate) type QuarantinedRow = (Vec<u8>, Vec<u8>);
 #[derive(Debug)]
 pub(crate) struct Quarantine {
     folder: PathBuf,
-    /// A read-only quarantine whose entries precede the entries here.
+    /// Read-only quarantine whose entries come before the entries in `folder`.
     earlier_folder: Option<PathBuf>,
 }
 
-/// An unfinished entry.
+/// Entry that isn't finished yet.
 pub(crate) struct Entry {
     folder: PathBuf,
 }
@@ -56,7 +58,7 @@ impl Quarantine {
     }
 
     /// Opens a quarantine that creates entries in `folder` and also reads the entries in `earlier`, which
-    /// remain unchanged.
+    /// stay unchanged.
     pub(crate) fn open_beside(earlier: PathBuf, folder: PathBuf) -> Result<Self, LogError> {
         Ok(Self { earlier_folder: Some(earlier), ..Self::open(folder)? })
     }
@@ -93,7 +95,7 @@ impl Quarantine {
         Ok(false)
     }
 
-    /// Returns the quarantined rows of a stream, oldest entry first. Skips entries whose rows cannot be read.
+    /// Returns the quarantined rows of a stream, oldest entry first. Skips entries whose rows can't be read.
     pub(crate) fn rows_of(&self, stream: StreamId) -> Result<Vec<QuarantinedRow>, LogError> {
         let mut rows = Vec::new();
         for entry in self.list()?.into_iter().filter(|entry| entry.stream == Some(stream)) {
@@ -125,12 +127,12 @@ impl Quarantine {
     }
 }
 
-/// Returns the reason for an entry; `None` if the entry is unfinished.
+/// Returns the reason for an entry, or `None` if the entry is unfinished.
 fn read_reason(entry: &Path) -> Result<Option<String>, LogError> {
     let text = match files::read_limited(&entry.join(REASON_FILE), MAX_REASON_BYTES) {
         Ok(Some(text)) => String::from_utf8_lossy(&text).trim().to_owned(),
         Ok(None) => return Ok(None),
-        // The file does not have our format, but the entry counts anyway.
+        // The file isn't in the expected format, but the entry still counts.
         Err(LogError::TooLarge { .. }) => "its reason cannot be read".to_owned(),
         Err(error) => return Err(error),
     };

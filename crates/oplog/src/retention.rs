@@ -1,18 +1,19 @@
-//! Retention rules for compactions. They are pure, and the same for every store.
+//! Retention rules for compactions. They are pure functions, and the same for every store.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tidegate_model::{StreamId, StreamKind, Timestamp};
 
-/// Limits on the stored data of finished or long streams.
+/// Limits on the stored data of finished streams and of long open ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retention {
-    /// Number of newest finished streams per line that keep all events. A line consists of all streams of one kind that concern
-    /// the same application, or the same ApplicationSet if they don't concern an application.
+    /// Number of newest finished streams per line that keep all events. A line consists of all streams of one
+    /// kind that belong to the same application, or to the same ApplicationSet if they don't belong to an
+    /// application.
     pub history: usize,
-    /// Number of newest finished streams per line that keep at least their summary; this includes the `history`. Older streams
-    /// are removed.
+    /// Number of newest finished streams per line that keep at least their summary, including those in the
+    /// `history`. Older streams are removed.
     pub summaries: usize,
     /// Time after the end of a stream at which its summary is removed, if only the summary remains.
     pub age: Duration,
@@ -26,7 +27,8 @@ impl Default for Retention {
             history: 10,
             summaries: 100,
             age: Duration::from_secs(90 * 24 * 60 * 60),
-            // Even a sync of thousands of objects records fewer events, so `ops log` shows all of them.
+            // Even a sync of thousands of objects records fewer events than this, so `ops log` shows all of
+            // them.
             open_events: 100_000,
         }
     }
@@ -38,7 +40,8 @@ impl Retention {
         Self { history, ..Self::default() }
     }
 
-    /// Returns the limits for a compaction caused by growth. The newest finished stream of each line stays whole.
+    /// Returns the limits for a compaction caused by growth. It keeps all data of the newest finished stream
+    /// of each line.
     pub(crate) fn for_growth(&self) -> Self {
         Self { history: self.history.max(1), ..*self }
     }
@@ -48,15 +51,15 @@ impl Retention {
         last.saturating_sub(base) >= self.open_events.saturating_add((self.open_events / 10).max(1))
     }
 
-    /// Returns the number of the last event to remove from an open stream; `None` if all events are kept.
+    /// Returns the number of the last event to remove from an open stream, or `None` if all events are kept.
     pub(crate) fn cut_point(&self, last: u64, base: u64, snapshot: Option<u64>) -> Option<u64> {
         let cut = snapshot?.min(last.saturating_sub(self.open_events));
         (cut > base).then_some(cut)
     }
 }
 
-/// Line of a stream, for which history is kept: the stream's kind, and its application or, if it doesn't have one, its
-/// ApplicationSet.
+/// Line of streams that share a history: streams of one kind that have the same application or, if they don't
+/// have an application, the same ApplicationSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct HistoryLine<'a> {
     kind: &'a StreamKind,
@@ -87,14 +90,14 @@ pub(crate) struct HistoryLineKey {
     appset: Option<String>,
 }
 
-/// Growth of a log, or a limit on it.
+/// Growth of a log, or a limit on its growth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Growth {
     /// Number of finished streams.
     pub(crate) streams: usize,
-    /// Number of appended events.
+    /// Number of events appended.
     pub(crate) events: u64,
-    /// Number of written bytes, including blobs.
+    /// Number of bytes written, including blobs.
     pub(crate) bytes: u64,
 }
 
@@ -102,7 +105,8 @@ pub(crate) struct Growth {
 const GROWTH_MIN_BYTES: u64 = 1 << 20;
 
 impl Growth {
-    /// Returns the growth that is allowed for a log with `whole` complete finished streams and `bytes` bytes: a tenth.
+    /// Returns the growth allowed for a log with `whole` complete finished streams and `bytes` bytes: a
+    /// tenth.
     pub(crate) fn limit_for(keep: &Retention, whole: usize, bytes: u64) -> Self {
         Self {
             streams: (whole / 10).max(1),
@@ -117,7 +121,7 @@ impl Growth {
     }
 }
 
-/// Decision about finished streams. Streams in neither list are kept whole.
+/// Decision about finished streams. Streams in neither list keep all their data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RetentionDecision {
     /// Streams to reduce to their summaries.
@@ -126,8 +130,8 @@ pub(crate) struct RetentionDecision {
     pub(crate) forgotten: Vec<StreamId>,
 }
 
-/// Decides about finished streams, given their end times. A stream with a greater ID is newer; the times in summaries are not
-/// used for that, because they come from clocks that may have been wrong.
+/// Decides about finished streams, based on their end times. A stream with a greater ID is newer. The times
+/// in summaries aren't used for this comparison, because the clocks may have been wrong.
 pub(crate) fn decide_retention<'a>(
     finished: impl IntoIterator<Item = (StreamId, HistoryLine<'a>, Timestamp)>,
     keep: &Retention,
@@ -176,8 +180,8 @@ mod tests {
         StreamId(Uuid::from_u128(number))
     }
 
-    /// Decides about streams 1 to 6 of one application, which ended on days 1 to 6, and stream 7 of another application, which
-    /// ended on day 1.
+    /// Decides about streams 1 to 6 of one application, which ended on days 1 to 6, and about stream 7 of
+    /// another application, which ended on day 1.
     fn decide_for_days(history: usize, summaries: usize, days: u32, now: u32) -> (Vec<u128>, Vec<u128>) {
         let kind = StreamKind::OPERATION;
         let shop = HistoryLine::new(&kind, Some("shop"), Some("ignored beside an application"));
@@ -201,7 +205,7 @@ mod tests {
             (4, 2, 90, 7, vec![1, 2], vec![1, 2]),
             (2, 100, 4, 7, vec![1, 2, 3, 4], vec![1, 2]),
             (2, 3, 4, 7, vec![1, 2, 3, 4], vec![1, 2, 3]),
-            // Age alone does not affect the history.
+            // Age alone doesn't affect the history.
             (10, 100, 1, 1_000, vec![], vec![]),
             (0, 100, 1, 0, vec![1, 2, 3, 4, 5, 6, 7], vec![]),
             (0, 0, 1, 0, vec![1, 2, 3, 4, 5, 6, 7], vec![1, 2, 3, 4, 5, 6, 7]),

@@ -8,8 +8,8 @@ use tidegate_model::Digest;
 use crate::blobs::BlobStore;
 use crate::{LogError, LogKey, key};
 
-/// A folder of sealed content, for data that must not be stored on disk as clear text. Content is looked up by a keyed digest,
-/// and is durable once stored.
+/// A folder of sealed content, for data that must not be stored on disk as clear text. Content is looked up
+/// by a keyed digest, and is durable once it is stored.
 pub struct SealedFolder(BlobStore);
 
 impl std::fmt::Debug for SealedFolder {
@@ -19,9 +19,9 @@ impl std::fmt::Debug for SealedFolder {
 }
 
 impl SealedFolder {
-    /// Opens the folder with this name in a state directory; creates it if it is missing. `given` replaces the key in the
-    /// directory. Returns `None` if nothing was ever sealed in the directory, because a key is created only when the log is
-    /// opened.
+    /// Opens the folder with this name in a state directory, and creates it if it is missing. `given`
+    /// replaces the key in the directory. Returns `None` if nothing has ever been sealed in the directory,
+    /// because a key is created only when the log is opened.
     pub fn open(directory: &Path, name: &str, given: Option<LogKey>) -> Result<Option<Self>, LogError> {
         let Some(key) = key::load_key_for_reading(directory, given)? else { return Ok(None) };
         Ok(Some(Self(BlobStore::open(directory.join(name), key)?)))
@@ -32,7 +32,7 @@ impl SealedFolder {
         self.0.put(content)
     }
 
-    /// Reads content. Damage or a wrong key is an error that names the file.
+    /// Reads content. If the content is damaged or the key is wrong, returns an error that contains the file.
     pub fn get(&self, name: Digest) -> Result<Vec<u8>, LogError> {
         self.0.get(name)
     }

@@ -1,4 +1,4 @@
-//! Streams of records and their metadata.
+//! Streams of records, and their metadata.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -9,8 +9,8 @@ use tidegate_model::{Digest, StreamId, StreamKind, StreamRecords, Timestamp};
 
 use crate::InventoryUpdate;
 
-/// Epoch of a stream's writer. A process that takes over a stream writes with a higher epoch than all earlier writers. Later
-/// appends by an earlier writer are rejected ([`crate::LogError::Fenced`]).
+/// Epoch of a stream's writer. A process that takes over a stream writes with a higher epoch than all earlier
+/// writers. Later appends by an earlier writer are rejected ([`crate::LogError::Fenced`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Epoch(NonZeroU64);
@@ -19,12 +19,12 @@ impl Epoch {
     /// Epoch of a process that doesn't share its log with other processes.
     pub const FIRST: Self = Self(NonZeroU64::MIN);
 
-    /// Creates an epoch from its number, which starts at 1.
+    /// Creates an epoch from its number. Returns `None` for 0.
     pub fn new(number: u64) -> Option<Self> {
         NonZeroU64::new(number).map(Self)
     }
 
-    /// Returns the number stored in the log, which starts at 1.
+    /// Returns the number that the log stores. Numbers start at 1.
     pub fn number(self) -> u64 {
         self.0.get()
     }
@@ -36,12 +36,12 @@ impl fmt::Display for Epoch {
     }
 }
 
-/// Name of a stream in errors: its kind, if known, and its id.
+/// Name of a stream for errors: its ID and, if known, its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamName {
-    /// Id of the stream.
+    /// ID of the stream.
     pub id: StreamId,
-    /// Machine of the stream; `None` if it was not known when the error occurred.
+    /// Kind of the stream, or `None` if the kind was unknown when the error occurred.
     pub kind: Option<StreamKind>,
 }
 
@@ -67,25 +67,26 @@ impl fmt::Display for StreamName {
     }
 }
 
-/// A stored record: its kind within its machine, and its encoded content.
+/// Stored record: its kind within its machine, and its encoded content.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Kind of the record, starting at 1.
     pub kind: u16,
-    /// Content encoded by the machine's codec. The log does not interpret it.
+    /// Content encoded by the machine's codec. The log doesn't interpret it.
     pub content: Vec<u8>,
 }
 
 /// Records to append to one stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Append<F, S, D> {
-    /// Id of the stream, which begins with its first event.
+    /// ID of the stream. The stream is created by its first event.
     pub stream: StreamId,
-    /// Kind of the stream, which never changes.
+    /// Kind of the stream. It never changes.
     pub kind: StreamKind,
     /// Epoch of the writer.
     pub epoch: Epoch,
-    /// Sequence number of the first event: one more than the last stored event; 1 for the first event of the stream.
+    /// Sequence number of the first event: one more than that of the last stored event, or 1 for a new
+    /// stream.
     pub first_sequence: u64,
     /// Events in order. They follow the stored events without a gap.
     pub events: Vec<F>,
@@ -95,14 +96,14 @@ pub struct Append<F, S, D> {
     pub summary: Summary<D>,
     /// Blobs that the stream refers to from now on. [`crate::OperationLog::compact`] keeps them.
     pub blobs: Vec<Digest>,
-    /// Change to an inventory, made atomically with the events.
+    /// Change to an inventory that is made atomically with the events.
     pub inventory: Option<InventoryUpdate>,
 }
 
 /// Records to append, as bytes.
 pub type RawAppend = Append<Record, Record, Record>;
 
-/// Events of one machine to append.
+/// Events of one machine that are appended.
 pub type AppendOf<F> = Append<F, <F as StreamRecords>::Snapshot, <F as StreamRecords>::Details>;
 
 impl<F: StreamRecords> AppendOf<F> {
@@ -127,19 +128,19 @@ impl<F: StreamRecords> AppendOf<F> {
     }
 }
 
-/// Description of a stream by its writer, which fits in one line and is kept longer than the events. All of it except the details
-/// also serves as the index.
+/// Description of a stream by its writer. It fits into one line and is kept longer than the events. All
+/// fields except the details also serve as the index.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary<D> {
-    /// Application of the stream, if any.
+    /// Application that the stream belongs to, if any.
     pub application: Option<String>,
-    /// ApplicationSet of the stream, or the ApplicationSet from which the stream originates.
+    /// ApplicationSet that the stream belongs to or originates from, if any.
     pub set: Option<String>,
     /// Start time, according to the clock of the engine that started the stream.
     pub started_at: Timestamp,
-    /// End time; `None` while the stream is open.
+    /// End time, or `None` while the stream is open.
     pub finished_at: Option<Timestamp>,
-    /// Data that only the stream's machine can interpret.
+    /// Details that only the stream's machine can interpret.
     pub details: D,
 }
 
@@ -153,32 +154,32 @@ impl<D> Summary<D> {
 /// Listing entry of a stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry<D> {
-    /// Id of the stream.
+    /// ID of the stream.
     pub stream: StreamId,
-    /// Machine of the stream, as recorded; this program may not know it.
+    /// Recorded kind of the stream, which this program may not know.
     pub kind: StreamKind,
     /// Epoch of the last writer.
     pub epoch: Epoch,
     /// Sequence number of the last event.
     pub sequence: u64,
-    /// Summary provided by the stream's writer.
+    /// Summary that the stream's writer provided.
     pub summary: Summary<D>,
 }
 
 /// Listing entry of a stream, with encoded details.
 pub type RawEntry = Entry<Record>;
 
-/// Listing entry of a stream of one machine.
+/// Listing entry of one machine's stream.
 pub type EntryOf<F> = Entry<<F as StreamRecords>::Details>;
 
-/// A stream that was read from the log.
+/// Stream that was read from the log.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LoadedStream<F, S> {
-    /// Machine of the stream.
+    /// Kind of the stream.
     pub kind: StreamKind,
     /// Epoch of the last writer.
     pub epoch: Epoch,
-    /// The newest snapshot, and the sequence number of the last event that it covers.
+    /// The newest snapshot, if any, and the sequence number of the last event that it covers.
     pub snapshot: Option<(u64, S)>,
     /// Events after the snapshot, in order.
     pub events: Vec<F>,
@@ -186,34 +187,34 @@ pub struct LoadedStream<F, S> {
     pub last_sequence: u64,
 }
 
-/// A stream that was read from the log, as bytes.
+/// Stream that was read from the log, as bytes.
 pub type RawLoadedStream = LoadedStream<Record, Record>;
 
-/// A stream of one machine that was read from the log.
+/// Stream of one machine that was read from the log.
 pub type LoadedStreamOf<F> = LoadedStream<F, <F as StreamRecords>::Snapshot>;
 
 /// All stored events of a stream.
 #[derive(Clone, Debug, PartialEq)]
 pub struct History<F> {
-    /// Machine of the stream.
+    /// Kind of the stream.
     pub kind: StreamKind,
-    /// Sequence number of the first of these events; greater than 1 if older events were compacted.
+    /// Sequence number of the first of these events. It is greater than 1 if older events were compacted.
     pub first_sequence: u64,
     /// Events in order.
     pub events: Vec<F>,
 }
 
-/// Conditions for streams. A stream must meet all of them. Every store uses indexes for lookups, so the cost depends on the
-/// number of results rather than on the size of the log.
+/// Conditions for a lookup of streams. A stream must meet all of them. Every store uses indexes for lookups,
+/// so the cost depends on the number of results rather than on the size of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lookup {
-    /// Application of the streams; `None` for any.
+    /// Application of the streams. `None` matches any.
     pub application: Option<String>,
-    /// ApplicationSet of the streams, or the ApplicationSet from which they originate; `None` for any.
+    /// ApplicationSet that the streams belong to or originate from. `None` matches any.
     pub appset: Option<String>,
     /// `true` for open streams, `false` for finished ones, `None` for both.
     pub open: Option<bool>,
-    /// Machine of the streams; `None` for any.
+    /// Kind of the streams. `None` matches any.
     pub kind: Option<StreamKind>,
     /// `true` for kinds that this program knows, `false` for unknown ones, `None` for both.
     pub has_known_kind: Option<bool>,
@@ -230,12 +231,12 @@ impl Lookup {
         Self { open: Some(true), ..Self::default() }
     }
 
-    /// Matches the streams of an application.
+    /// Matches an application's streams.
     pub fn of_application(application: impl Into<String>) -> Self {
         Self { application: Some(application.into()), ..Self::default() }
     }
 
-    /// Matches the streams of an ApplicationSet.
+    /// Matches an ApplicationSet's streams.
     pub fn of_appset(set: impl Into<String>) -> Self {
         Self { appset: Some(set.into()), ..Self::default() }
     }
@@ -263,33 +264,34 @@ impl Lookup {
 pub struct Damage {
     /// Affected stream, if known.
     pub stream: Option<StreamId>,
-    /// Description of the damage and of the action taken: `quarantined`, `tail cut` …
+    /// Description of the damage and of the action taken, such as `quarantined` or `tail cut`.
     pub reason: String,
-    /// Location of the copy of the damaged bytes.
+    /// Path of the copy of the damaged bytes, if any.
     pub quarantine: Option<PathBuf>,
-    /// True if the damage was found this time the log was opened, rather than by an earlier process.
+    /// True if the damage was found when this process opened the log, rather than by an earlier process.
     pub is_new: bool,
 }
 
-/// A stream that can be read only in part, and its remaining data.
+/// Stream that can be read only in part, with its remaining data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImpairedStream {
-    /// Id of the stream.
+    /// ID of the stream.
     pub stream: StreamId,
-    /// Listing entry, even if the stream is quarantined and lookups don't find it; `None` if the entry is also lost.
+    /// Listing entry, which is available even if the stream is quarantined and lookups don't find it. `None`
+    /// if the entry is lost too.
     pub entry: Option<RawEntry>,
-    /// The part that cannot be read, and the cause.
+    /// Description of the part that can't be read, and of the cause.
     pub reason: String,
 }
 
 /// Result of a compaction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CompactionResult {
-    /// Number of streams reduced to a summary.
+    /// Number of streams that were reduced to a summary.
     pub streams: usize,
-    /// Number of streams removed completely.
+    /// Number of streams that were removed completely.
     pub forgotten: usize,
-    /// Number of removed events: events of reduced or removed streams, and events covered by a snapshot.
+    /// Number of removed events, from reduced or removed streams or because a snapshot covers them.
     pub events: usize,
     /// Number of removed unreferenced blobs.
     pub blobs: usize,
@@ -307,11 +309,11 @@ impl std::ops::AddAssign for CompactionResult {
 /// Counters of reads and writes since the log was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogStats {
-    /// Number of appended groups. A group is on disk either completely or not at all.
+    /// Number of groups appended. A group is on disk either completely or not at all.
     pub groups: u64,
-    /// Number of events in those groups.
+    /// Number of events in these groups.
     pub events: u64,
-    /// Number of times that the log was flushed to disk: once per group, and by compactions.
+    /// Number of times that the log was flushed to disk: once per group, and in compactions.
     pub flushes: u64,
     /// Number of blob files written, each with its own sync.
     pub blobs: u64,
@@ -319,13 +321,13 @@ pub struct LogStats {
     pub reads: u64,
 }
 
-/// Number of entries that a log holds in memory.
+/// Number of entries that a log keeps in memory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LogEntries {
     /// Number of streams in the index.
     pub streams: usize,
     /// Number of streams and history lines in the bookkeeping for compactions.
     pub bookkeeping: usize,
-    /// Number of blobs with references, of blobs waiting for a reference, and of inventories.
+    /// Total number of blobs with references, blobs waiting for a reference, and inventories.
     pub blobs: usize,
 }

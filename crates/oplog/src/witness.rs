@@ -1,18 +1,18 @@
 //! The witness: a record of each stream's progress that is independent of the database.
 //!
-//! The database stores the events and the head of a stream together, so a database file that loses its end loses both and still
-//! looks intact. The witness is written after each group is durable and before the group is acknowledged. It is not synced, so
-//! after a power failure it may know less than the database, but never more. Events that the witness knows but the database lacks
-//! are lost; they are reported by stream and number. The witness also names the streams when the database can no longer be
-//! listed.
+//! The database stores the events and the head of a stream together. If a database file loses its end, it
+//! loses both and still looks intact. The witness is written after each group is durable and before the group
+//! is acknowledged. It is not synced, so after a power failure it may know less than the database, but never
+//! more. Events that the witness knows but the database lacks are lost, and are reported by stream and
+//! number. If the database can't be listed anymore, the witness also provides the names of the streams.
 //!
 //! ```text
 //! witness     magic 4 | version 1 | 3 zero bytes | note | note | …
 //! note        stream 16 | last sequence 8 LE | ended 1 | crc32 4 LE
 //! ```
 //!
-//! A note whose third field is 2 does not belong to a stream. It means that streams up to its ID which the witness does not name
-//! were removed on purpose, and must not be salvaged from a broken database.
+//! A note whose third field is 2 doesn't belong to a stream. It means that streams up to its ID that have no
+//! other note were removed on purpose, and must not be salvaged from a broken database.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use crate::{LogError, files};
 
-/// Name of the file.
+/// Name of the witness file.
 pub(crate) const WITNESS_FILE: &str = "witness";
 
 const HEADER: [u8; 8] = *b"TGWT\x01\0\0\0";
@@ -33,10 +33,10 @@ const NOTE_BYTES: usize = 29;
 /// Number of bytes by which the file may grow before it is rewritten: about 75,000 notes.
 const GROWTH_MAX_BYTES: usize = 2 << 20;
 
-/// Maximum size of the file in bytes. Fits a million streams plus the growth.
+/// Maximum size of the file in bytes. A million streams and the growth fit into it.
 pub(crate) const FILE_MAX_BYTES: usize = 32 << 20;
 
-/// The open witness file.
+/// Witness file that is open for writing.
 #[derive(Debug)]
 pub(crate) struct Witness {
     path: PathBuf,
@@ -49,28 +49,30 @@ pub(crate) struct Witness {
 pub(crate) struct Progress {
     /// Sequence number of the last known event.
     pub(crate) last: u64,
-    /// True if the summary marked the stream as finished. The stream must then not be resumed from fewer events.
+    /// True if the summary marked the stream as finished. The stream must then not be resumed from fewer
+    /// events.
     pub(crate) has_ended: bool,
 }
 
 /// Content of the witness file that an earlier process wrote.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct WitnessContent {
-    /// Last noted progress of each stream.
+    /// Last recorded progress of each stream.
     pub(crate) progress: BTreeMap<StreamId, Progress>,
-    /// Every stream up to this ID that doesn't have a note was removed on purpose.
+    /// Streams up to this ID that don't have a note were removed on purpose.
     pub(crate) forgotten: Option<StreamId>,
-    /// True if the file does not exist, either because nothing was ever written here or because the file was removed.
+    /// True if the file doesn't exist, either because nothing was ever written or because the file was
+    /// removed.
     pub(crate) is_missing: bool,
-    /// True if the file exists but does not have a valid header, so lost events cannot be detected.
+    /// True if the file exists but doesn't have a valid header, so lost events can't be detected.
     pub(crate) is_unreadable: bool,
     /// Number of damaged notes. A truncated or empty last note is normal after a crash.
     pub(crate) damaged_notes: usize,
-    /// Length of the file if it consists of whole notes.
+    /// Length of the file if it consists only of complete notes.
     whole_length: Option<usize>,
 }
 
-/// Reads the notes that an earlier process wrote. The last note may be torn.
+/// Reads the notes that an earlier process wrote. The last note may be incomplete.
 pub(crate) fn read_witness(path: &Path) -> Result<WitnessContent, LogError> {
     let mut testimony = WitnessContent::default();
     let content = match files::read_limited(path, FILE_MAX_BYTES) {
@@ -109,7 +111,8 @@ pub(crate) fn read_witness(path: &Path) -> Result<WitnessContent, LogError> {
 }
 
 impl Witness {
-    /// Continues the file that `testimony` was read from if the file is accurate; otherwise begins a new file.
+    /// Continues the file that `testimony` was read from if the file is accurate. Otherwise, begins a new
+    /// file.
     pub(crate) fn resume(
         path: PathBuf,
         testimony: &WitnessContent,
@@ -148,7 +151,7 @@ impl Witness {
         Ok(Self { path, file, growth: 0 })
     }
 
-    /// Notes the progress of streams.
+    /// Appends notes about the progress of streams.
     pub(crate) fn add(&mut self, seen: impl Iterator<Item = (StreamId, Progress)>) -> Result<(), LogError> {
         let notes: Vec<u8> = seen.flat_map(|(stream, seen)| encode_note(stream, seen)).collect();
         self.file.write_all(&notes).map_err(|error| LogError::from_io(&self.path, "write", error))?;

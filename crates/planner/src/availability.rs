@@ -1,4 +1,4 @@
-//! Tasks that can be dry-run before anything is applied, and kinds that the cluster lacks.
+//! Availability of kinds and namespaces: determines which tasks can be dry-run before anything is applied.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,9 +10,9 @@ use crate::known_kinds::{KindAvailability, KnownKinds, crd_kind, is_crd};
 
 /// Kinds and namespaces that this operation creates.
 struct CreatedByOperation {
-    /// Kinds whose CRD is among the tasks; `true` if the CRD is new or changes.
+    /// Kinds whose CRD is among the tasks, with `true` if the CRD is new or changes.
     kinds: BTreeMap<GroupKind, bool>,
-    /// Namespaces that do not exist yet.
+    /// Namespaces that don't exist yet.
     namespaces: BTreeSet<String>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) fn mark_availability(
     let severity = if offline { Severity::Warning } else { Severity::Error };
     for draft in drafts.iter_mut().filter(|draft| draft.manifest.is_some()) {
         let in_new_namespace = brought.namespaces.contains(&draft.task.namespace);
-        // A hook with a runner is not sent to the cluster.
+        // A hook with a runner is never sent to the cluster.
         let by_runner = draft.task.hook.as_ref().is_some_and(|hook| hook.runner.is_some());
         let served =
             if by_runner { KindAvailability::Available } else { kinds.availability(&draft.task.gvk) };

@@ -15,12 +15,12 @@ use crate::object_settings::object_settings;
 use crate::ownership::{Decision, OwnershipScope, draft_owned};
 use crate::sync_options::{self, DeleteOption};
 
-/// Returns the number of deletion hooks among the manifests.
+/// Returns the number of deletion hooks in the manifests.
 pub fn count_deletion_hooks(targets: &[Target]) -> usize {
     targets.iter().filter(|target| deletion_role(&target.object).runs_as_hook()).count()
 }
 
-/// Returns the phases of a deletion for which the manifests contain hooks.
+/// Returns the deletion phases for which the manifests contain hooks.
 pub fn deletion_hook_phases(targets: &[Target]) -> BTreeSet<Phase> {
     let roles = targets.iter().map(|target| deletion_role(&target.object));
     let phases = roles.flat_map(|role| match role {
@@ -30,8 +30,8 @@ pub fn deletion_hook_phases(targets: &[Target]) -> BTreeSet<Phase> {
     phases.collect()
 }
 
-/// Returns the tasks for all objects of the application, including objects of earlier hooks. Each object goes
-/// into the wave of its own annotations.
+/// Returns the deletion tasks for all objects of the application, including objects that earlier hooks
+/// created. Each object is placed in the wave that its own annotations specify.
 pub(crate) fn draft_deletions(
     domain: OwnershipScope<'_>,
     extraneous: &[Arc<Object>],
@@ -42,7 +42,7 @@ pub(crate) fn draft_deletions(
         .iter()
         .map(|live| {
             let mut draft = draft_owned(domain, live, decide);
-            // Remarks about these settings were reported when the object was applied.
+            // The operation that applied the object already reported the remarks about these settings.
             draft.wave_timeout = object_settings(live, false, &mut Vec::new()).wave_timeout;
             draft
         })
@@ -51,9 +51,9 @@ pub(crate) fn draft_deletions(
     drafts
 }
 
-/// Moves namespaces so that they outlive their objects. A sync creates a namespace before its first object,
-/// regardless of its wave, so a deletion deletes it after its last object. Cluster-scoped objects count as
-/// members of the destination namespace, as in a sync.
+/// Moves namespaces so that they outlive their objects. A sync creates a namespace before the first object in
+/// it, regardless of the namespace's wave, so a deletion deletes the namespace after the last object in it.
+/// As in a sync, cluster-scoped objects count as members of the destination namespace.
 fn delay_namespaces(drafts: &mut [TaskDraft], destination: &str) {
     let mut first: BTreeMap<String, i64> = BTreeMap::new();
     for draft in drafts.iter().filter(|draft| !draft.task.gvk.is_namespace()) {
@@ -67,12 +67,12 @@ fn delay_namespaces(drafts: &mut [TaskDraft], destination: &str) {
     for draft in drafts.iter_mut().filter(|draft| draft.task.gvk.is_namespace()) {
         if let Some(earliest) = first.get(&draft.task.name).filter(|earliest| **earliest < draft.task.wave) {
             draft.task.wave = *earliest;
-            draft.task.reason.push_str("; moved after the last object in it");
+            draft.task.reason.push_str("; moved after the last object in the namespace");
         }
     }
 }
 
-/// Reports objects that should stay but can't, because their namespace is deleted.
+/// Reports objects that should be kept but can't be, because their namespace is deleted.
 pub(crate) fn review_retained(drafts: &[TaskDraft], findings: &mut Findings) {
     let goes =
         drafts.iter().filter(|draft| draft.task.action == Action::Prune && draft.task.gvk.is_namespace());
@@ -105,7 +105,7 @@ fn decide_deletion(request: &SyncRequest, live: &Object, cascade: Cascade) -> De
     }
 }
 
-/// Returns the reason why an object outlives its application; `None` if it is deleted with the application.
+/// Returns the reason why an object is kept when its application is deleted, or `None` if it is deleted too.
 pub(crate) fn retention_reason(
     request: &SyncRequest,
     live: &Object,

@@ -5,22 +5,22 @@ use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, Task, TaskOptions};
 use crate::findings::FindingSubject;
 use crate::rank::kind_rank;
 
-/// Task that doesn't have a position in the plan yet.
+/// Task without a position in the plan.
 #[derive(Debug)]
 pub(crate) struct TaskDraft {
-    /// The task. Its manifest gets a number once the order is known.
+    /// The task. Its manifest is numbered once the order is known.
     pub task: Task,
-    /// Subject for findings.
+    /// Subject for findings about this task.
     pub subject: FindingSubject,
-    /// Rank of the object's kind within a wave.
+    /// Rank of the object's kind, which determines the order within a wave.
     pub rank: usize,
     /// Manifest to write.
     pub manifest: Option<Object>,
     /// Timeout that the object requests for its wave.
     pub wave_timeout: Option<Duration>,
-    /// Gates that the object requests before its wave.
+    /// Gates that the object requests for its wave.
     pub gates: Vec<String>,
-    /// True if the task waits for an unavailable kind that may appear later.
+    /// True if the task waits for an unavailable kind that may become available.
     pub waits_for_kind: bool,
     /// True if the object exists and differs from the manifest.
     pub changes_live: bool,

@@ -1,9 +1,9 @@
-//! Checks whether stored plans are still valid for the current cluster.
+//! Detection of changes that make a stored plan outdated.
 //!
 //! A stored plan is valid if planning again produces the same tasks with the same manifests, and if the
 //! affected objects are unchanged. Changes to object fields outside the manifest don't affect the plan, so
-//! users decide whether they are acceptable. A hook's old object is deleted before the hook is created, so an
-//! existing object there doesn't count.
+//! users decide whether these changes are acceptable. An existing hook object is also ignored, because it is
+//! deleted before the hook is created.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,29 +17,29 @@ use crate::text::escape;
 /// Live object as it was when the plan was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredObservation {
-    /// Task for the object.
+    /// Task that concerns the object.
     pub task: TaskId,
-    /// Compared part of the object, without the values of a Secret.
+    /// Compared part of the object, without Secret values.
     pub object: Value,
 }
 
 /// Changes since a plan was created.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drift {
-    /// Changes to the plan, or to fields that the plan writes.
+    /// Changes to the plan itself, or to fields that the plan writes.
     pub related: Vec<String>,
-    /// Other changes, which do not affect the plan.
+    /// Other changes, which don't affect the plan.
     pub unrelated: Vec<String>,
 }
 
 impl Drift {
-    /// Returns true if nothing has changed.
+    /// Returns true if there are no changes.
     pub fn is_empty(&self) -> bool {
         self.related.is_empty() && self.unrelated.is_empty()
     }
 }
 
-/// Returns the objects to store along with a plan. `live` looks up an object as it was when the plan was
+/// Returns the live objects to store with a plan. `live` looks up an object as it was when the plan was
 /// created.
 pub fn stored_observations<L: AsRef<Object>>(
     comparer: &Comparer,
@@ -57,7 +57,7 @@ pub fn stored_observations<L: AsRef<Object>>(
         .collect()
 }
 
-/// Returns true if a task depends on the live state of its object.
+/// Returns true if the task depends on the live state of its object.
 fn depends_on_live_state(task: &Task) -> bool {
     task.live.is_some() && !task.is_hook() && task.action != Action::PruneSkipped
 }
@@ -117,7 +117,7 @@ pub fn find_drift<L: AsRef<Object>>(
     drift
 }
 
-/// Phase, wave and object of a task.
+/// Position of a task: phase, wave and object.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct TaskPlace(Phase, i64, ObjectKey);
 
@@ -146,10 +146,10 @@ fn action_text(action: Action) -> &'static str {
     }
 }
 
-/// Returns the difference between two tasks for the same object.
+/// Describes the difference between two tasks for the same object. Returns `None` if the tasks are the same.
 fn task_difference(kept: &Task, now: &Task) -> Option<String> {
     if kept.is_hook() {
-        // An older object at the hook's place doesn't matter.
+        // An existing object with the hook's name doesn't matter.
         return (kept.hook != now.hook || kept.gvk != now.gvk).then(|| "the hook has changed".to_owned());
     }
     let uid = |task: &Task| task.live.as_ref().map(|live| live.uid.clone());

@@ -2,12 +2,12 @@
 
 use crate::findings::FindingSubject;
 
-/// Manifest object that a sync skips.
+/// Object in the manifests that a sync skips.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExcludedManifest {
-    /// The object: `Deployment shop/api`.
+    /// Kind and name of the object, such as `Deployment shop/api`.
     pub object: String,
-    /// Source: `shop/api.yaml:12`.
+    /// Location of the manifest, such as `shop/api.yaml:12`.
     pub origin: String,
     /// Reason why the sync skips the object.
     pub reason: String,

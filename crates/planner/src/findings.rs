@@ -12,35 +12,37 @@ use crate::text::escape;
 /// Subject of a finding. Its text is created only when needed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FindingSubject {
-    /// Position in the input, which determines the order of findings: 0 is the request, followed by the targets.
+    /// Position in the input, which determines the order of findings. The request is 0, and the targets
+    /// follow.
     pub position: usize,
     /// The object; `None` for findings about the request.
     pub key: Option<ObjectKey>,
-    /// Prefix of a generated name.
+    /// Prefix of the object's generated name.
     pub prefix: String,
-    /// Source of the object.
+    /// Location of the object's manifest.
     pub origin: Option<Origin>,
 }
 
 impl FindingSubject {
-    /// Creates the subject for an object of the request.
+    /// Creates the subject for an object that the request refers to.
     pub fn for_requested(key: ObjectKey) -> Self {
         Self { key: Some(key), ..Self::default() }
     }
 
-    /// Creates the subject for a live object. Live objects come after all objects in the request.
+    /// Creates the subject for a live object. Findings about live objects come last.
     pub fn for_live(key: ObjectKey) -> Self {
         Self { position: usize::MAX, ..Self::for_requested(key) }
     }
 
-    /// Returns the object as text: `Deployment shop/api`, or `Job shop/migrate-*` for a generated name.
+    /// Returns the object as text, such as `Deployment shop/api`, or `Job shop/migrate-*` for a generated
+    /// name.
     pub fn object_text(&self) -> Option<String> {
         let key = self.key.as_ref()?;
         let prefix = if key.name.is_empty() { format!("{}*", self.prefix) } else { String::new() };
         Some(escape(&format!("{key}{prefix}")))
     }
 
-    /// Returns the source as text: `shop/api.yaml:12`.
+    /// Returns the manifest's location as text, such as `shop/api.yaml:12`.
     pub fn origin_text(&self) -> Option<String> {
         self.origin.as_ref().map(ToString::to_string)
     }
@@ -78,7 +80,7 @@ impl Findings {
     /// Returns the errors that make the plan invalid, grouped by the position of their subject.
     pub fn errors_by_position(&self) -> BTreeMap<usize, String> {
         let mut errors: BTreeMap<usize, String> = BTreeMap::new();
-        // The request itself and objects that exist only in the cluster don't have a position.
+        // The request itself, and objects that exist only in the cluster, have special positions.
         let placed = self.warnings.iter().filter(|(place, _)| (1..usize::MAX).contains(place));
         for (place, error) in placed.filter(|(_, found)| found.severity == Severity::Error) {
             let text = errors.entry(*place).or_default();

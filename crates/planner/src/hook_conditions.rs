@@ -1,4 +1,4 @@
-//! Conditions for running hooks: annotations that refer to the operation and to the hook's inputs.
+//! Conditions for running a hook: annotations that refer to the type of operation and to the hook's inputs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +14,7 @@ use crate::text::split_list;
 const SYNC: &str = "sync";
 /// An operation that corrects the cluster although the manifests are unchanged.
 const SELF_HEAL: &str = "selfheal";
-/// The hook runs if its inputs have changed since its last run.
+/// Runs the hook only if its inputs have changed since its last run.
 const INPUTS_CHANGED: &str = "inputs-changed";
 
 /// Returns the reason why a hook's annotation excludes it from an operation. Without the annotation, a hook
@@ -23,12 +23,13 @@ pub(crate) fn exclusion_reason(request: &SyncRequest, hook: &Object) -> Option<&
     let named = split_list(hook.annotation(annotations::HOOK_ON).unwrap_or_default());
     let says = |word| named.contains(&word);
     if request.is_self_heal() {
-        return (!says(SELF_HEAL)).then_some("hooks do not run in a selective sync");
+        const SYNC_ONLY: &str = "without tidegate.dev/hook-on: selfheal, hooks do not run in a self-heal";
+        return (!says(SELF_HEAL)).then_some(SYNC_ONLY);
     }
     if !request.selection.is_empty() {
         return Some("hooks do not run in a selective sync");
     }
-    (says(SELF_HEAL) && !says(SYNC)).then_some("its tidegate.dev/hook-on annotation names only selfheal")
+    (says(SELF_HEAL) && !says(SYNC)).then_some("its tidegate.dev/hook-on annotation contains only selfheal")
 }
 
 /// Returns remarks about the annotations that determine when a hook runs.
@@ -84,7 +85,7 @@ fn review_ineffective(object: &Object) -> Vec<Remark> {
         .collect()
 }
 
-/// Returns the inputs that a hook names in addition to itself.
+/// Returns the additional inputs that a hook specifies.
 fn input_selectors(hook: &Object) -> impl Iterator<Item = Result<ResourceSelector, String>> {
     let named = split_list(hook.annotation(annotations::INPUTS).unwrap_or_default());
     named.into_iter().map(|word| {
@@ -94,7 +95,7 @@ fn input_selectors(hook: &Object) -> impl Iterator<Item = Result<ResourceSelecto
     })
 }
 
-/// Returns the inputs that a hook names but that are missing from the manifests.
+/// Returns the inputs that a hook specifies but that are missing in the manifests.
 pub(crate) fn missing_inputs<'a>(
     hook: &'a Object,
     keys: &'a BTreeSet<ObjectKey>,
@@ -103,7 +104,7 @@ pub(crate) fn missing_inputs<'a>(
     let missing = named.filter(|one| !keys.iter().any(|key| one.matches(key)));
     missing.map(|one| {
         format!(
-            "annotation {} names {}:{}:{}/{}, which is not among the manifests, so the hook always runs",
+            "annotation {} refers to {}:{}:{}/{}, which is not in the manifests, so the hook always runs",
             annotations::INPUTS,
             one.group,
             one.kind,
@@ -123,14 +124,14 @@ pub fn runs_when_inputs_change(manifest: &Object) -> bool {
 /// Last operation in which a hook succeeded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LastRun {
-    /// The hook.
+    /// Key of the hook.
     pub hook: ObjectKey,
-    /// Manifests of that operation.
+    /// Manifests of this operation.
     pub targets: Vec<Target>,
 }
 
-/// Returns the hooks whose inputs are the same as in their last successful run: their own manifest and the
-/// manifests that they name.
+/// Returns the hooks whose inputs haven't changed since their last successful run. A hook's inputs are its
+/// own manifest and the manifests that it specifies.
 pub fn unchanged_hooks(
     request: &SyncRequest,
     targets: &[Target],
@@ -167,7 +168,7 @@ fn targets_by_key<'t>(
     placed.collect()
 }
 
-/// Returns the hook and all its inputs; `None` if one of them is missing.
+/// Returns the hook and all its inputs, or `None` if one of them is missing.
 fn hook_inputs<'t>(
     hook: &'t Object,
     all: &BTreeMap<ObjectKey, &'t Object>,

@@ -9,11 +9,12 @@ use crate::text::split_list;
 pub(crate) enum SyncRole {
     /// A resource: applied in the Sync phase, and pruned when it is no longer in the manifests.
     Resource,
-    /// A hook that runs in these phases. Never empty; sorted, without duplicates.
+    /// A hook that runs in these phases. The list is never empty, and is sorted without duplicates.
     Hook(Vec<Phase>),
     /// `Skip`: neither applied nor pruned.
     Skip,
-    /// A hook of the application's deletion, or of an operation other than a sync. Excluded from the sync.
+    /// A hook that runs when the application is deleted, or in another type of operation. Excluded from the
+    /// sync.
     OtherHook,
     /// A hook with an unknown type. Excluded from the sync.
     UnknownHook,
@@ -25,18 +26,19 @@ impl SyncRole {
         matches!(self, Self::Hook(_))
     }
 
-    /// Returns true if the object counts as a hook. Live objects of hooks are never pruned.
+    /// Returns true if the object counts as a hook. Live hook objects are never pruned.
     pub fn is_hook(&self) -> bool {
         matches!(self, Self::Hook(_) | Self::OtherHook | Self::UnknownHook)
     }
 }
 
-/// Returns true if a sync skips a manifest because it is marked `Skip` or is a hook of another operation.
+/// Returns true if a sync skips a manifest because it is marked `Skip` or is a hook for a different
+/// operation.
 pub fn is_excluded_from_sync(manifest: &Object) -> bool {
     matches!(sync_role(manifest), SyncRole::Skip | SyncRole::OtherHook | SyncRole::UnknownHook)
 }
 
-/// Remark about an object's annotations: code and message.
+/// Remark about an object's annotations: its code and message.
 pub(crate) type Remark = (&'static str, String);
 
 const ARGO_PHASES: [(&str, Phase); 4] = [
@@ -61,7 +63,7 @@ const HELM_OTHER: [&str; 7] =
     ["pre-delete", "post-delete", "pre-rollback", "post-rollback", "test", "test-success", "test-failure"];
 const HELM_CRD: &str = "crd-install";
 
-/// Hook types named in an annotation.
+/// Hook types in an annotation.
 #[derive(Debug, Default)]
 struct HookTypes<'o> {
     phases: Vec<Phase>,
@@ -112,12 +114,14 @@ fn parse_helm_types(value: &str) -> HookTypes<'_> {
     types
 }
 
-/// Returns an object's role in a sync, based on its hook annotations. Annotation values are case-sensitive.
+/// Returns an object's role in a sync, based on its hook annotations. The annotation values are
+/// case-sensitive.
 pub(crate) fn sync_role(object: &Object) -> SyncRole {
     classify_object(object).0
 }
 
-/// Returns an object's role in the deletion of its application: a hook or no hook. Both annotations count.
+/// Returns an object's role when its application is deleted: either a deletion hook or not a hook. Both hook
+/// annotations count.
 pub(crate) fn deletion_role(object: &Object) -> SyncRole {
     let named = |annotation, known: &[(&str, Phase)]| {
         let given = split_list(object.annotation(annotation).unwrap_or_default());
@@ -136,7 +140,7 @@ pub(crate) fn role_in_operation(request: &SyncRequest, object: &Object) -> SyncR
     if request.deletion.is_some() { deletion_role(object) } else { sync_role(object) }
 }
 
-/// Returns the reason why an operation doesn't run any hooks, if it doesn't.
+/// Returns the reason why an operation doesn't run any hooks, or `None` if it does.
 pub(crate) fn hooks_disabled_reason(request: &SyncRequest) -> Option<&'static str> {
     match request.deletion {
         Some(Cascade::Orphan) => Some("hooks do not run in a deletion that keeps the objects"),
@@ -146,7 +150,7 @@ pub(crate) fn hooks_disabled_reason(request: &SyncRequest) -> Option<&'static st
     }
 }
 
-/// Returns an object's role and remarks about it.
+/// Returns an object's role in a sync, and remarks about it.
 pub(crate) fn classify_object(object: &Object) -> (SyncRole, Vec<Remark>) {
     let argo = object.annotation(annotations::HOOK);
     let helm = object.annotation(annotations::HELM_HOOK);
@@ -244,8 +248,8 @@ fn report_unknown_types(annotation: &str, types: &HookTypes<'_>, known: &str, re
     }
 }
 
-/// Returns a hook's deletion policies: the union of both annotations. The default is deletion before the next
-/// creation.
+/// Returns a hook's deletion policies, combined from both annotations. By default, a hook is deleted before
+/// it is created again.
 pub(crate) fn delete_policies(object: &Object, remarks: &mut Vec<Remark>) -> Vec<DeletePolicy> {
     let mut policies = Vec::new();
     let argo = |(policy, argo, _)| (policy, argo);
@@ -276,8 +280,8 @@ pub(crate) fn delete_policies(object: &Object, remarks: &mut Vec<Remark>) -> Vec
     policies
 }
 
-/// Returns the name for a hook that only has `generateName`. The name is the same in all retries of an
-/// operation but different in each phase.
+/// Returns the name for a hook that only has `generateName`. The name stays the same in all retries of an
+/// operation, but differs between phases.
 ///
 /// The name consists of the unchanged prefix, followed by the revision, phase and start time in lower case.
 pub(crate) fn generated_hook_name(
@@ -335,7 +339,7 @@ mod tests {
         object(&argo.into_iter().chain(helm).collect::<Vec<_>>())
     }
 
-    /// Argo CD's annotation, Helm's annotation, role, and finding codes.
+    /// Argo CD's annotation, Helm's annotation, the expected role, and the expected finding codes.
     type TestRow = (Option<&'static str>, Option<&'static str>, SyncRole, Vec<&'static str>);
 
     #[test]

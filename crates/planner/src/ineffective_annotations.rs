@@ -1,4 +1,4 @@
-//! Annotations that look effective but aren't.
+//! Annotations that look effective but have no effect.
 
 use tidegate_model::annotations::known_keys::{self, AnnotationSubject};
 use tidegate_model::{Object, annotations};
@@ -14,7 +14,7 @@ const COMPARE_OPTIONS: [&str; 5] = [
     "IncludeMutationWebhook=false",
 ];
 
-/// Returns remarks about the annotations of an object.
+/// Returns remarks about annotations of an object that have no effect.
 pub(crate) fn review_ineffective(object: &Object) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for option in split_list(object.annotation(annotations::COMPARE_OPTIONS).unwrap_or_default()) {
@@ -28,7 +28,7 @@ pub(crate) fn review_ineffective(object: &Object) -> Vec<Remark> {
         && !matches!(value, "true" | "false")
     {
         let name = annotations::IGNORE_HEALTHCHECK;
-        let message = format!("annotation {name} has no effect as {value:?}; use \"true\"");
+        let message = format!("annotation {name} has no effect with the value {value:?}; use \"true\"");
         remarks.push(("annotation-without-effect", message));
     }
     let names = object.pointer("/metadata/annotations").and_then(|all| all.as_object());
@@ -56,7 +56,7 @@ mod tests {
                 Some("unknown compare option \"ServerSideDiff=maybe\""),
             ),
             ("ignore-healthcheck", "true", None),
-            ("ignore-healthcheck", "TRUE", Some("has no effect as \"TRUE\"")),
+            ("ignore-healthcheck", "TRUE", Some("has no effect with the value \"TRUE\"")),
             ("syncwave", "1", Some("did you mean argocd.argoproj.io/sync-wave?")),
             ("sync-option", "Prune=false", Some("did you mean argocd.argoproj.io/sync-options?")),
             ("Hook", "PreSync", Some("did you mean argocd.argoproj.io/hook?")),

@@ -7,11 +7,11 @@ use tidegate_model::{Discovery, GroupKind, Gvk, KindInfo, Object};
 /// Availability of a kind in a cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KindAvailability<'d> {
-    /// Served in the requested version.
+    /// Available in the requested version.
     Available,
-    /// Served in these versions only.
+    /// Available only in these versions.
     OtherVersions(&'d [String]),
-    /// Not served by the cluster, and not defined by a CRD in the manifests.
+    /// Neither served by the cluster nor defined by a CRD in the manifests.
     Unavailable,
 }
 
@@ -23,7 +23,7 @@ pub(crate) struct KnownKinds<'d> {
 }
 
 impl<'d> KnownKinds<'d> {
-    /// Collects the known kinds.
+    /// Collects the kinds from discovery and from the CRDs among these objects.
     pub fn new<'o>(discovery: &'d Discovery, objects: impl Iterator<Item = &'o Object>) -> Self {
         let declared = objects
             .filter_map(|object| Some((crd_kind(object)?, object.text("/spec/scope") != "Cluster")))
@@ -32,7 +32,7 @@ impl<'d> KnownKinds<'d> {
         Self { served, from_crds: declared }
     }
 
-    /// Returns true if a kind is namespaced; `None` if its scope is unknown.
+    /// Returns true if a kind is namespaced, or `None` if its scope is unknown.
     pub fn is_namespaced(&self, group: &str, kind: &str) -> Option<bool> {
         match self.served.get(&(group, kind)) {
             Some(info) => Some(info.namespaced),

@@ -1,4 +1,4 @@
-//! Pure planning: from manifests and live objects to an ordered [`Plan`](tidegate_model::Plan).
+//! Planning as a pure function, from manifests and live objects to an ordered [`Plan`](tidegate_model::Plan).
 //!
 //! ```text
 //! files ──▶ manifests::parse ──▶ targets ─┐
@@ -6,9 +6,9 @@
 //! cluster ─▶ discovery, live objects ─────┘
 //! ```
 //!
-//! There is no clock, I/O, async or randomness: time and cluster state are arguments, and the same input
-//! always produces the same plan. Planning never fails; it reports problems in the input as findings with
-//! stable codes.
+//! The crate doesn't use clocks, I/O, async or randomness: time and cluster state are arguments, and the same
+//! input always produces the same plan. Planning never fails. It reports problems in the input as findings
+//! with stable codes.
 //!
 //! | module | subject |
 //! |---|---|

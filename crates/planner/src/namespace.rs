@@ -1,4 +1,4 @@
-//! Namespaces that an operation deploys to, and the creation and metadata of the destination namespace.
+//! Namespaces that an operation deploys to, and creation and metadata of the destination namespace.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -17,7 +17,7 @@ pub(crate) fn namespace_key(name: &str) -> ObjectKey {
     ObjectKey::new("", "Namespace", "", name)
 }
 
-/// Returns true if the request needs the destination namespace. An application deletion doesn't.
+/// Returns true if the request needs the destination namespace. Deletions don't need it.
 pub(crate) fn needs_namespace(request: &SyncRequest) -> bool {
     creates_destination(request) && request.deletion.is_none()
 }
@@ -27,9 +27,9 @@ fn creates_destination(request: &SyncRequest) -> bool {
     request.options.has("CreateNamespace=true") && !request.namespace.is_empty()
 }
 
-/// Returns the namespaces that an operation deploys to: namespaces in its manifests and namespaces of its
-/// objects, selected or not. The destination is included if the request creates it, or if the manifests don't
-/// use any other namespace.
+/// Returns the namespaces that an operation deploys to: the namespaces in its manifests and those of its
+/// objects, whether or not the objects are selected. The destination namespace is included if the request
+/// creates it or if the manifests don't use any other namespace.
 pub(crate) fn deployed_namespaces<'t>(
     request: &'t SyncRequest,
     targets: &'t [Target],
@@ -50,8 +50,8 @@ pub(crate) fn deployed_namespaces<'t>(
 
 /// Returns the task that creates the destination namespace or updates its metadata.
 ///
-/// An existing namespace is left alone unless the request contains metadata for it. In that case, the task
-/// runs in every sync.
+/// An existing namespace is left unchanged unless the request contains metadata for it. In that case, the
+/// task runs in every sync.
 pub(crate) fn draft_namespace(request: &SyncRequest, live: &LiveIndex<'_>) -> Option<TaskDraft> {
     let key = namespace_key(&request.namespace);
     let existing = live.get(&key);
@@ -72,8 +72,8 @@ pub(crate) fn has_namespace_metadata(request: &SyncRequest) -> bool {
     !request.options.namespace_labels.is_empty() || !request.options.namespace_annotations.is_empty()
 }
 
-/// Warns about objects that are deployed to a namespace that is pruned or being deleted, because they would
-/// be deleted with it. The operation's state machine decides whether to fail the operation.
+/// Warns about objects whose namespace is being pruned or deleted, because the objects would be deleted with
+/// it. The operation's state machine decides whether the operation fails.
 pub(crate) fn review_namespaces(
     drafts: &[TaskDraft],
     terminating: &BTreeSet<String>,
@@ -81,7 +81,7 @@ pub(crate) fn review_namespaces(
 ) {
     let goes_in =
         |name: &str| drafts.iter().filter(|d| d.manifest.is_some()).find(|d| d.task.namespace == name);
-    // Objects that are gone before the prune phase may be in the namespace.
+    // Objects that are deleted before the prune phase may be in the namespace.
     let stays_in = |name: &str| goes_in(name).filter(|d| d.task.phase != Phase::PreDelete);
     let pruned = |draft: &&TaskDraft| {
         draft.task.action == Action::Prune && draft.task.key() == namespace_key(&draft.task.name)
@@ -89,7 +89,7 @@ pub(crate) fn review_namespaces(
     for draft in drafts.iter().filter(pruned) {
         if let Some(inside) = stays_in(&draft.task.name) {
             let message = format!(
-                "the namespace would be pruned, but this operation applies objects in it, such as {}; the operation will fail before it writes anything: keep the namespace in the manifests, or move the objects to another one",
+                "the namespace would be pruned, but this operation applies objects in it, such as {}; the operation will fail before it writes anything: keep the namespace in the manifests, or move the objects to another namespace",
                 inside.task.key()
             );
             findings.warn("namespace-pruned", &draft.subject, message);
@@ -98,7 +98,7 @@ pub(crate) fn review_namespaces(
     for name in terminating {
         if let Some(inside) = goes_in(name) {
             let message = format!(
-                "the namespace is being deleted, but this operation applies objects in it, such as {}; the operation will fail: sync again when the namespace is gone, or use another one",
+                "the namespace is being deleted, but this operation applies objects in it, such as {}; the operation will fail: sync again when the deletion is complete, or use another namespace",
                 inside.task.key()
             );
             findings.warn(
@@ -110,8 +110,8 @@ pub(crate) fn review_namespaces(
     }
 }
 
-/// Returns the manifest of the requested namespace. It doesn't have a tracking ID, so the namespace is never
-/// pruned.
+/// Returns the manifest of the requested namespace. The manifest doesn't have a tracking ID, so the namespace
+/// is never pruned.
 fn namespace_manifest(request: &SyncRequest) -> Option<Object> {
     let texts = |pairs: &[(String, String)]| -> Map<String, Value> {
         pairs.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str()))).collect()
@@ -120,7 +120,7 @@ fn namespace_manifest(request: &SyncRequest) -> Option<Object> {
     if has_namespace_metadata(request) {
         let labels = texts(&request.options.namespace_labels);
         let mut given = texts(&request.options.namespace_annotations);
-        // As in Argo CD, so that either tool merges with existing metadata when it takes over.
+        // As in Argo CD, so that either tool merges its metadata with existing metadata when it takes over.
         given.insert(annotations::SYNC_OPTIONS.to_owned(), Value::from("ServerSideApply=true"));
         if let Some(metadata) = metadata.as_object_mut() {
             if !labels.is_empty() {

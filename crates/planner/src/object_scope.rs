@@ -1,4 +1,4 @@
-//! Scopes of objects, and the namespaces that result from them.
+//! Scope and namespace of objects.
 
 use tidegate_model::Object;
 
@@ -6,9 +6,9 @@ use crate::known_kinds::KnownKinds;
 
 /// Scope and namespace of an object.
 pub(crate) struct ObjectScope<'o> {
-    /// True if the object's kind is namespaced; `None` if unknown.
+    /// True if the object's kind is namespaced, or `None` if its scope is unknown.
     pub namespaced: Option<bool>,
-    /// Namespace: empty for cluster-scoped kinds; the destination namespace if the object doesn't specify
+    /// Namespace: empty for cluster-scoped kinds, and the destination namespace if the object doesn't specify
     /// one.
     pub namespace: &'o str,
 }

@@ -1,4 +1,4 @@
-//! Settings that an object contains in `tidegate.dev/*` annotations.
+//! Settings in an object's `tidegate.dev/*` annotations.
 
 use std::time::Duration;
 
@@ -10,15 +10,15 @@ use crate::text::split_list;
 /// Settings in an object's `tidegate.dev/*` annotations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ObjectSettings {
-    /// Timeout of its wave.
+    /// Timeout for the object's wave.
     pub wave_timeout: Option<Duration>,
-    /// Timeout of the hook.
+    /// Timeout for the hook.
     pub timeout: Option<Duration>,
-    /// Gates that must open before the object's wave, sorted, without duplicates.
+    /// Gates that must open before the object's wave starts, sorted and without duplicates.
     pub gates: Vec<String>,
-    /// Runner of the hook.
+    /// Hook runner that runs the hook outside the cluster.
     pub hook_runner: Option<String>,
-    /// Judge that replaces the health rule (`tidegate.dev/health-judge`).
+    /// Health judge that replaces the health rule (`tidegate.dev/health-judge`).
     pub health_judge: Option<String>,
     /// True if a retry starts from the first wave.
     pub restart_on_retry: bool,
@@ -28,7 +28,7 @@ pub(crate) struct ObjectSettings {
 pub(crate) const RESERVED_ANNOTATIONS: [&str; 3] =
     [annotations::OPERATION_ID, annotations::HOOK_ATTEMPT, annotations::HOOK_PHASE];
 
-/// Parses the annotations of an object, and adds remarks about them.
+/// Parses an object's annotations, and adds remarks about them.
 pub(crate) fn object_settings(object: &Object, is_hook: bool, remarks: &mut Vec<Remark>) -> ObjectSettings {
     review_reserved(object, remarks);
     let mut requests = ObjectSettings {
@@ -76,7 +76,9 @@ fn parse_duration_annotation(
         Ok(duration) if !duration.is_zero() => return Some(duration),
         Ok(_) => remarks.push((
             "invalid-duration",
-            format!("annotation {annotation} is zero and is ignored; remove it for no deadline"),
+            format!(
+                "annotation {annotation} is zero and is ignored; use a positive duration, or remove the annotation"
+            ),
         )),
         Err(error) => {
             remarks.push(("invalid-duration", format!("annotation {annotation} is ignored: {error}")))
@@ -85,7 +87,7 @@ fn parse_duration_annotation(
     None
 }
 
-/// Returns the gates that an object requests for its wave, sorted, without duplicates.
+/// Returns the gates that an object requests for its wave, sorted and without duplicates.
 pub fn gates_of_object(object: &Object) -> Vec<String> {
     let value = object.annotation(annotations::GATE).unwrap_or_default();
     let mut gates: Vec<String> = split_list(value).into_iter().map(str::to_owned).collect();
@@ -98,7 +100,10 @@ fn parse_gates(object: &Object, remarks: &mut Vec<Remark>) -> Vec<String> {
     if gates.is_empty() && object.annotation(annotations::GATE).is_some() {
         remarks.push((
             "invalid-gate",
-            format!("annotation {} names no gate; name one, or remove the annotation", annotations::GATE),
+            format!(
+                "annotation {} does not contain a gate; add one, or remove the annotation",
+                annotations::GATE
+            ),
         ));
     }
     gates

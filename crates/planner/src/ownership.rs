@@ -9,13 +9,14 @@ use crate::findings::FindingSubject;
 use crate::pairing::live_ref;
 use crate::waves::wave_of_object;
 
-/// Determines which objects certainly belong to an application. A name and a mark are not enough, because
-/// another installation, another state directory or Argo CD can have an application with the same name.
+/// Evidence for deciding which objects certainly belong to an application. A name and a mark are not enough,
+/// because Argo CD, another installation or another state directory can have an application with the same
+/// name.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OwnershipScope<'p> {
     pub request: &'p SyncRequest,
-    /// Objects that earlier operations in this log wrote. For a deletion, also the objects that the manifests
-    /// or the application's resource name.
+    /// Objects that earlier operations in this log wrote. For a deletion, also objects that the manifests or
+    /// the application's status contain.
     pub inventory: &'p BTreeSet<ObjectKey>,
     /// Namespaces that this operation deploys to.
     pub namespaces: &'p BTreeSet<String>,
@@ -31,10 +32,11 @@ impl OwnershipScope<'_> {
     }
 }
 
-/// Action for an object, true if a user must confirm the action, and the reason.
+/// Decision about an object: its action, true if a user must confirm it, and the reason.
 pub(crate) type Decision = (Action, bool, &'static str);
 
-/// Returns the task for an object that certainly belongs to the application. Other objects are left alone.
+/// Returns the task for an object that certainly belongs to the application. Objects with uncertain ownership
+/// are left unchanged.
 pub(crate) fn draft_owned(
     domain: OwnershipScope<'_>,
     live: &Object,

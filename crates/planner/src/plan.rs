@@ -26,37 +26,39 @@ use crate::{availability, deletion, namespace, prune, sync_options, task_order};
 /// Inputs of a plan.
 #[derive(Debug)]
 pub struct PlanInput<'a> {
-    /// Operation that the plan is for. It doesn't affect the plan.
+    /// Operation that the plan is for. Its ID doesn't affect the plan.
     pub operation: OperationId,
-    /// The request.
+    /// The sync or deletion to plan.
     pub request: &'a SyncRequest,
     /// Start time of the operation. Generated hook names contain it, so it must stay the same in all retries.
     pub started_at: Timestamp,
     /// Targets in input order. They become the manifests of the plan.
     pub targets: Vec<Target>,
-    /// Live objects: objects that the application tracks, and the objects from [`named_objects`].
+    /// Live objects: those that the application tracks, and those listed by [`named_objects`].
     pub live: &'a [LiveObject],
-    /// Objects that belong to the application if they have its mark, regardless of their namespace: objects
-    /// that its earlier recorded operations wrote and, for a deletion, all objects that it is known to have.
+    /// Objects that belong to the application if they have its mark, regardless of their namespace. These are
+    /// the objects that earlier operations in the log wrote and, for a deletion, all objects that the
+    /// application is known to have.
     pub inventory: &'a BTreeSet<ObjectKey>,
-    /// Hooks that have succeeded with their current inputs: [`unchanged_hooks`](crate::unchanged_hooks).
+    /// Hooks that have already succeeded with their current inputs, from
+    /// [`unchanged_hooks`](crate::unchanged_hooks).
     pub unchanged_hooks: &'a BTreeSet<ObjectKey>,
     /// Namespaces that the operation deploys to but that are being deleted.
     pub terminating_namespaces: &'a BTreeSet<String>,
     /// Kinds that the cluster serves.
     pub discovery: &'a Discovery,
-    /// True if there is no cluster. There are then no live objects, and unknown kinds are not errors.
+    /// True if no cluster is available. Live objects are then missing, and unknown kinds are not errors.
     pub is_offline: bool,
 }
 
-/// Plan, and the manifests that its tasks refer to by index.
+/// A plan, and the manifests that its tasks refer to by index.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanResult {
     /// Ordered tasks.
     pub plan: Plan,
     /// Complete manifests to write, in task order.
     pub manifests: Vec<Object>,
-    /// Targets without a task of their own, with the reasons, in input order.
+    /// Targets that don't have a task, with the reasons, in input order.
     pub excluded: Vec<ExcludedManifest>,
     /// Live objects that have the application's mark but may belong to a different application.
     pub owned_elsewhere: BTreeSet<ObjectKey>,
@@ -65,7 +67,7 @@ pub struct PlanResult {
 /// Plans an operation. The same input always produces the same plan. The order of targets and live objects
 /// doesn't matter, except that the last of several duplicate objects wins.
 ///
-/// Planning never fails: problems become findings of the plan. Findings with [`Severity::Error`] make the
+/// Planning never fails. Problems become findings of the plan, and findings with [`Severity::Error`] make the
 /// plan invalid.
 ///
 /// [`Severity::Error`]: tidegate_model::Severity::Error
@@ -108,7 +110,8 @@ pub fn plan(input: PlanInput<'_>) -> PlanResult {
         left_out: &mut left_out,
     };
     let mut drafts = drafter.draft_all(wanted.objects);
-    // A hook deletes the object at its place when it runs, even if an ordinary resource has taken it.
+    // When a hook runs, it deletes the existing object with its key, even if that object is an ordinary
+    // resource.
     let hooks = drafts.iter().filter(|draft| draft.task.is_hook());
     hooks.for_each(|hook| live.mark_has_target(&hook.task.key(), Some(true)));
     add_namespace(request, &live, &mut drafts, &mut findings);
@@ -155,7 +158,7 @@ fn add_namespace(
             findings.warn(
                 "namespace-is-hook",
                 &hook.subject,
-                "the destination namespace is a hook, so CreateNamespace=true has no effect; a hook may be deleted, so declare it as a resource",
+                "the destination namespace is a hook, so CreateNamespace=true has no effect; declare the namespace as a resource, because hooks may be deleted",
             );
         }
         Some(_) => {}
@@ -238,13 +241,13 @@ fn assemble_plan(drafts: Vec<TaskDraft>, errors: &BTreeMap<usize, String>) -> (P
         wave.gates.sort_unstable();
         wave.gates.dedup();
     }
-    // A plan stays in memory for as long as its operation is running.
+    // The plan stays in memory as long as its operation runs.
     plan.tasks.shrink_to_fit();
     plan.waves.shrink_to_fit();
     (plan, manifests)
 }
 
-/// Returns the container images of a pod or of a pod template.
+/// Returns the container images of a pod or pod template.
 fn main_images(manifest: &Object) -> Vec<String> {
     container_images(manifest, "containers").map(str::to_owned).collect()
 }
@@ -263,11 +266,11 @@ fn container_images<'o>(object: &'o Object, field: &'static str) -> impl Iterato
     containers.into_iter().flatten().filter_map(|container| container.get("image")?.as_str())
 }
 
-/// Returns the objects to read from the cluster by name before planning, tracked or not: every target with an
-/// available kind, hooks under their generated names, and the destination namespace if the operation may
-/// create it. A deletion needs its own hooks, and sync hooks that may still exist.
+/// Returns the objects to read from the cluster by name before planning, whether or not they are tracked:
+/// every target with an available kind, hooks under their generated names, and the destination namespace if
+/// the operation may create it. A deletion also needs its own hooks, and sync hooks that may still exist.
 ///
-/// A kind with an unknown scope is not served, so there is no object to read.
+/// Kinds with an unknown scope are not served, so the cluster can't contain objects of these kinds.
 pub fn named_objects(
     request: &SyncRequest,
     targets: &[Target],
@@ -306,9 +309,9 @@ pub fn named_objects(
     named.into_iter().collect()
 }
 
-/// Returns the manifest objects that a deletion deletes if they have the application's mark. A matching name
-/// and mark are sufficient, because the manifest means this exact object. Empty if the operation isn't a
-/// deletion or if the objects stay.
+/// Returns the objects in the manifests that a deletion deletes if they have the application's mark. A
+/// matching key and mark are sufficient evidence, because the manifest refers to this exact object. Returns
+/// an empty set if the operation isn't a deletion or if it keeps the objects.
 pub fn deleted_objects(
     request: &SyncRequest,
     targets: &[Target],
@@ -328,8 +331,9 @@ pub fn deleted_objects(
     places.collect()
 }
 
-/// Returns true for a hook whose object may still exist when its application is deleted, because its policy
-/// keeps it and inventories don't contain hooks.
+/// Returns true for a hook whose object may still exist when its application is deleted. This is possible if
+/// the hook's policy keeps the object. Such objects must be read by name, because inventories don't contain
+/// hooks.
 fn can_outlive_sync(request: &SyncRequest, object: &Object) -> bool {
     request.deletion.is_some_and(Cascade::deletes_objects)
         && hooks::sync_role(object).runs_as_hook()
@@ -346,8 +350,8 @@ pub fn operation_namespaces(
     namespace::deployed_namespaces(request, targets, &kinds)
 }
 
-/// Returns the kind under which the cluster serves an object: the object's own version if it is served,
-/// otherwise the preferred version.
+/// Returns the kind under which the cluster serves an object: in the object's own version if it is served,
+/// otherwise in the preferred version.
 fn served_gvk(object: &Object, discovery: &Discovery) -> Option<Gvk> {
     let gvk = object.gvk();
     let KindInfo { versions, .. } = discovery.get(&gvk.group_kind())?;

@@ -12,12 +12,12 @@ use crate::hooks::{self, SyncRole};
 use crate::ownership::{Decision, OwnershipScope, draft_owned};
 use crate::sync_options::{self, PruneOption};
 
-/// Maximum number of objects in a finding.
+/// Maximum number of objects listed in a finding.
 const OBJECTS_SHOWN_MAX: usize = 5;
 
-/// Returns the prune tasks for the extra objects, in the waves of their own annotations.
+/// Returns the prune tasks for extraneous objects, in the waves that their own annotations specify.
 ///
-/// Objects of earlier hooks and objects marked `Skip` are never pruned.
+/// Objects of earlier hooks, and objects marked `Skip`, are never pruned.
 pub(crate) fn draft_prunes(domain: OwnershipScope<'_>, extraneous: &[Arc<Object>]) -> Vec<TaskDraft> {
     let prunable = extraneous.iter().filter(|live| hooks::sync_role(live) == SyncRole::Resource);
     prunable.map(|live| draft_prune(domain, live)).collect()
@@ -27,8 +27,9 @@ fn draft_prune(domain: OwnershipScope<'_>, live: &Object) -> TaskDraft {
     draft_owned(domain, live, decide_prune)
 }
 
-/// Returns the current reason not to prune an object; `None` if it may be pruned. Hours can pass between
-/// planning and pruning. Meanwhile, the object can move to another application or be marked to stay.
+/// Returns the reason why an object must not be pruned now, or `None` if it may be pruned. Hours can pass
+/// between planning and pruning. In the meantime, the object can be moved to another application or be
+/// annotated with `Prune=false`.
 pub fn prune_refusal_reason(request: &SyncRequest, live: &Object) -> Option<&'static str> {
     if !request.tracking.can_prune(&request.application, live) {
         return Some("ignored (now belongs to another application or object)");
@@ -56,7 +57,7 @@ fn decide_prune(request: &SyncRequest, live: &Object) -> Decision {
     }
 }
 
-/// Reports objects that have the application's mark but are left alone because they may belong to another
+/// Reports objects that have the application's mark but are not pruned because they may belong to another
 /// application.
 pub(crate) fn review_prunes(request: &SyncRequest, drafts: &[TaskDraft], findings: &mut Findings) {
     let elsewhere = drafts.iter().filter(|draft| draft.task.options.found_elsewhere);
@@ -73,7 +74,7 @@ pub(crate) fn review_prunes(request: &SyncRequest, drafts: &[TaskDraft], finding
     }
     let whose = if count == 1 { "it is ignored, because it" } else { "they are ignored, because they" };
     let message = format!(
-        "found outside the destinations of this operation: {}; {whose} may belong to another application {:?}; adopt with `tidegate sync --adopt`, or separate the applications with another name or `tidegate sync --installation-id`",
+        "found outside the destinations of this operation: {}; {whose} may belong to another application named {:?}; adopt with `tidegate sync --adopt`, or separate the applications with another name or `tidegate sync --installation-id`",
         named.join(", "),
         request.application,
     );
@@ -84,10 +85,10 @@ pub(crate) fn review_prunes(request: &SyncRequest, drafts: &[TaskDraft], finding
     );
 }
 
-/// Reverses the waves of the prune tasks, so that the object created first is deleted last. Then moves
-/// `PruneLast` tasks behind all waves of the phase.
+/// Reverses the waves of the prune tasks, so that the objects created first are deleted last. Then moves
+/// `PruneLast` tasks after all other waves of the phase.
 ///
-/// The waves in use are swapped symmetrically: the smallest with the largest, and so on. Other tasks keep
+/// Only waves that contain prune tasks are swapped: the lowest with the highest, and so on. Other tasks keep
 /// their waves.
 pub(crate) fn reverse_waves(drafts: &mut [TaskDraft], is_last: impl Fn(&TaskDraft) -> bool) {
     let mut waves: Vec<i64> =

@@ -1,4 +1,4 @@
-//! Order of kinds.
+//! Order of kinds within a wave.
 
 /// Kinds that come first, in this order, regardless of API group. All other kinds come last.
 const RANKED: [&str; 35] = [

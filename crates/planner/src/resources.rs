@@ -24,18 +24,18 @@ use crate::waves::wave_of_object;
 /// Option that makes the operation fail if an object belongs to another application.
 const FAIL_ON_SHARED: &str = "FailOnSharedResource=true";
 
-/// Code of the finding for a hook that is judged by the object of an earlier operation.
+/// Code of the finding for a hook whose result comes from an earlier operation's object.
 pub const HOOK_OBJECT_KEPT: &str = "hook-object-kept";
 
-/// Returns true if an operation may overwrite objects of other applications, which `FailOnSharedResource`
-/// forbids.
+/// Returns true if an operation may overwrite objects that belong to other applications.
+/// `FailOnSharedResource` forbids it.
 pub fn can_overwrite_shared(request: &SyncRequest) -> bool {
     !request.options.has(FAIL_ON_SHARED)
 }
 
 /// Returns the reason why an operation must not overwrite a live object: the object belongs to another
-/// application, and `FailOnSharedResource` is on. Checked again before the write, because the owner can have
-/// changed since the plan was created.
+/// application, and `FailOnSharedResource` is set. The check is repeated before the write, because the owner
+/// can change after planning.
 pub fn shared_resource_refusal(request: &SyncRequest, key: &ObjectKey, live: &Object) -> Option<String> {
     let SyncRequest { application, tracking, .. } = request;
     let other = tracking.owner(live).filter(|other| other != application)?;
@@ -91,9 +91,9 @@ impl Drafter<'_> {
             self.comparer.preserve_ignored(&mut manifest, live);
         }
         let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
-        // A comparison is expensive, so it runs only if needed.
+        // Comparing objects is expensive, so it is done only if needed.
         let compares = only_out_of_sync || is_crd(manifest.group(), manifest.kind());
-        // Client-side apply removes fields that were in the last applied manifest but aren't in the new one,
+        // Client-side apply removes fields that are in the last-applied manifest but not in the new one,
         // regardless of which client applied it.
         let noted = live.filter(|live| live.annotation(annotations::LAST_APPLIED).is_some());
         let noted =
@@ -116,7 +116,7 @@ impl Drafter<'_> {
                 (Action::Apply, format!("out of sync at {}; manifest is applied", escape(&path)))
             }
             (Some(live), _) if live.is_deleting() => {
-                (Action::Apply, "being deleted; manifest is applied when it is gone".to_owned())
+                (Action::Apply, "being deleted; manifest is applied when the deletion is complete".to_owned())
             }
             (Some(_), _) => (Action::Apply, "in the cluster; manifest is applied".to_owned()),
         };
@@ -139,7 +139,7 @@ impl Drafter<'_> {
         draft
     }
 
-    /// Creates the common part of resource and hook tasks.
+    /// Creates the parts that resource and hook tasks have in common.
     fn start_draft(
         &self,
         wanted: &SyncTarget,
@@ -177,8 +177,8 @@ impl Drafter<'_> {
     }
 
     /// Reports objects that another application also manages, because the two applications would undo each
-    /// other's changes. The live object shows this, or a manifest that was exported from the other
-    /// application.
+    /// other's changes. Evidence is the mark on the live object, or on a manifest that was exported from the
+    /// other application.
     fn report_shared(&mut self, wanted: &SyncTarget, live: Option<&Object>) {
         let SyncRequest { application, tracking, .. } = self.request;
         let owner = live.and_then(|live| tracking.owner(live)).filter(|other| other != application);
@@ -231,7 +231,7 @@ impl Drafter<'_> {
     fn draft_hook_phase(&mut self, wanted: &SyncTarget, phase: Phase, hook: &Hook) -> TaskDraft {
         let mut manifest = wanted.object.clone();
         if manifest.name().is_empty() {
-            // Object positions start at 1.
+            // Subject positions start at 1.
             let name = self.names.name_for(wanted.position.saturating_sub(1), &manifest, phase);
             manifest.set_name(name);
         }
@@ -250,8 +250,9 @@ impl Drafter<'_> {
         draft
     }
 
-    /// Returns the hook settings for one of its phases. A hook that ran before an application's objects were
-    /// deleted counts as one of those objects, and is deleted with them regardless of its policy.
+    /// Returns the hook settings for one of the hook's phases. A hook that ran before an application's
+    /// objects were deleted counts as one of these objects, and is deleted with them regardless of its
+    /// policy.
     fn hook_for_phase(&self, phase: Phase, hook: &Hook) -> Hook {
         let mut hook = hook.clone();
         let goes = phase == Phase::PreDelete && self.request.deletion.is_some_and(Cascade::deletes_objects);
@@ -270,13 +271,12 @@ impl Drafter<'_> {
         live: Option<&Object>,
     ) -> (Action, String) {
         let Some(live) = live else { return (Action::Create, format!("{phase} hook")) };
-        // CRDs don't have a tracking ID, so the operation ID written at their creation identifies them as
-        // hooks.
+        // CRDs don't have a tracking ID. If a CRD is a hook, the operation ID from its creation shows that.
         let was_hook =
             is_crd(live.group(), live.kind()) && live.annotation(annotations::OPERATION_ID).is_some();
         if !was_hook && !self.request.tracking.is_owner(&self.request.application, live) {
             let message = format!(
-                "the cluster has a {} that does not belong to application {}, and hook {} would delete it; rename the hook, or delete the object if it is not needed",
+                "the cluster has a {} that does not belong to application {}, and hook {} would delete or overwrite it; rename the hook, or delete the object if it is not needed",
                 live.key(),
                 self.request.application,
                 wanted.finding_subject().object_text().unwrap_or_default(),
@@ -298,8 +298,8 @@ impl Drafter<'_> {
         (Action::Apply, format!("{phase} hook; applied to the object of an earlier operation"))
     }
 
-    /// Returns the action for an object that a hook's policy keeps from an earlier operation. With `Force`,
-    /// the object may be recreated, and the hook then runs.
+    /// Returns the action for an object that an earlier operation left because of the hook's deletion policy.
+    /// With `Force`, the object may be recreated, and the hook then runs again.
     fn action_for_kept_hook(&mut self, wanted: &SyncTarget, phase: Phase, live: &Object) -> (Action, String) {
         const REMEDY: &str = "use metadata.generateName or add BeforeHookCreation";
         let options = &self.request.options;
@@ -320,13 +320,14 @@ impl Drafter<'_> {
             ""
         };
         let message = format!(
-            "its delete policy keeps the object of an earlier operation, so the earlier result counts{unless}; {REMEDY}"
+            "its delete policy keeps the object of an earlier operation, so the earlier result of the hook is used{unless}; {REMEDY}"
         );
         self.findings.warn(HOOK_OBJECT_KEPT, &wanted.finding_subject(), message);
         (action, format!("{phase} hook; applied to the object of an earlier operation"))
     }
 
-    /// Returns true if a write would change a field that is immutable on every server: the pod template of a Job.
+    /// Returns true if the write would change a field that is immutable on every server: the pod template of
+    /// a Job.
     fn changes_immutable_field(&self, target: &Object, live: &Object) -> bool {
         let found = self.comparer.first_difference(target, live, &[]);
         live.kind() == "Job" && found.is_some_and(|path| path.starts_with("/spec/template/spec/"))
@@ -344,7 +345,7 @@ impl Drafter<'_> {
     }
 
     /// Reports two hooks with the same name: identical hooks with the same prefix, or a hook whose fixed name
-    /// equals a generated name.
+    /// equals another hook's generated name.
     fn report_collision(&mut self, earlier: &TaskDraft, later: &TaskDraft) {
         self.left_out
             .push(ExcludedManifest::new(&earlier.subject, "another hook has the same generated name"));
@@ -366,8 +367,8 @@ impl Drafter<'_> {
     }
 }
 
-/// Returns true if deleting an object deletes other objects, because they are in it or depend on it as their
-/// definition.
+/// Returns true if deleting an object also deletes other objects: those in a namespace, or those of a kind
+/// that a CRD defines.
 fn contains_other_objects(key: &ObjectKey) -> bool {
     is_crd(&key.group, &key.kind) || key.kind == "Namespace"
 }

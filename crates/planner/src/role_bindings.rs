@@ -1,4 +1,4 @@
-//! Role bindings, which must be recreated to change their role.
+//! Role bindings. Changing the role of a binding requires recreating it.
 
 use tidegate_model::{Gvk, Object};
 
@@ -17,7 +17,7 @@ pub fn changes_role(manifest: &Object, live: &Object) -> bool {
     is_role_binding(&manifest.gvk()) && role_ref(manifest) != role_ref(live)
 }
 
-/// Returns the group, kind and name of the role. A manifest may omit the group.
+/// Returns the group, kind and name of the bound role. A manifest may omit the group.
 fn role_ref(binding: &Object) -> (String, String, String) {
     let text = |field: &str| binding.text(&format!("/roleRef/{field}")).to_owned();
     let group = Some(text("apiGroup")).filter(|group| !group.is_empty());

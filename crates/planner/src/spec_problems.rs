@@ -1,4 +1,4 @@
-//! Errors in an Application's specification that don't depend on its manifests or on any cluster.
+//! Errors in an Application's specification that depend neither on its manifests nor on a cluster.
 
 use tidegate_model::argo::support::{Support, undeclared_fields};
 use tidegate_model::argo::{ApplicationSource, ApplicationSpec, ResourceIgnoreDifferences, SpecProblem};
@@ -7,13 +7,13 @@ use tidegate_model::{IgnoreDifference, Tracking};
 use crate::diff::{Comparer, IgnoreError};
 use crate::sync_options::unknown_options;
 
-/// Returns the errors that prevent an Application from being managed, regardless of its manifests.
+/// Returns the errors that prevent Tidegate from managing an Application, regardless of its manifests.
 pub fn spec_problems(spec: &ApplicationSpec) -> Vec<SpecProblem> {
     SpecChecker::default().problems(spec)
 }
 
-/// Checks the specifications of many Applications. Caches the last `ignoreDifferences`, which are expensive
-/// to check and usually the same for all Applications of an ApplicationSet.
+/// Checks the specifications of many Applications. Caches the most recent `ignoreDifferences`, which are
+/// expensive to check and usually the same for all Applications of an ApplicationSet.
 #[derive(Debug, Default)]
 pub struct SpecChecker {
     last_ignored: Vec<ResourceIgnoreDifferences>,
@@ -21,7 +21,7 @@ pub struct SpecChecker {
 }
 
 impl SpecChecker {
-    /// Returns the number of jq expressions that checking this specification would compile.
+    /// Returns the number of jq expressions that must be compiled to check this specification.
     pub fn expressions_to_compile(&self, spec: &ApplicationSpec) -> usize {
         if spec.ignore_differences == self.last_ignored {
             return 0;
@@ -58,8 +58,8 @@ impl SpecChecker {
     }
 }
 
-/// Returns the errors in sync options and retry settings. A misspelled option must not be ignored: without
-/// `Prune=false`, objects would be deleted.
+/// Returns the errors in sync options and retry settings. A misspelled option must be an error: if
+/// `Prune=false` were ignored, objects would be deleted.
 fn sync_policy_problems(spec: &ApplicationSpec) -> Vec<SpecProblem> {
     const OPTIONS: &str = "spec.syncPolicy.syncOptions";
     let Some(policy) = &spec.sync_policy else { return Vec::new() };
@@ -74,7 +74,7 @@ fn sync_policy_problems(spec: &ApplicationSpec) -> Vec<SpecProblem> {
     problems
 }
 
-/// Returns the sources along with the paths of their fields.
+/// Returns the sources and the paths of their fields.
 fn named_sources(spec: &ApplicationSpec) -> impl Iterator<Item = (String, &ApplicationSource)> {
     let single = spec.source.iter().filter(move |_| spec.sources.is_empty());
     let listed = spec.sources.iter().enumerate();
@@ -83,7 +83,8 @@ fn named_sources(spec: &ApplicationSpec) -> impl Iterator<Item = (String, &Appli
         .chain(listed.map(|(index, source)| (format!("spec.sources[{index}]"), source)))
 }
 
-/// Returns an error for each text that would span several lines of output or control the terminal.
+/// Returns an error for each string that could span several lines of output or send control characters to the
+/// terminal.
 fn control_character_problems(spec: &ApplicationSpec) -> Vec<SpecProblem> {
     let mut shown = vec![("spec.destination.namespace".to_owned(), spec.destination.namespace.as_str())];
     for (field, source) in named_sources(spec) {

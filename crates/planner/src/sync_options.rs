@@ -13,7 +13,7 @@ use crate::hooks::Remark;
 use crate::known_kinds::is_crd;
 use crate::text::split_list;
 
-/// Known option: its valid values, and the places where it is allowed.
+/// Known option, with its valid values and where it is allowed.
 struct KnownOption {
     name: &'static str,
     values: &'static [&'static str],
@@ -51,7 +51,7 @@ const SERVER_SIDE_AUTO: &str = "ServerSideApply=auto";
 /// Options that Argo CD accepts for an operation but not for an application. In Tidegate, they are also part
 /// of the sync request.
 const OPERATION_OPTIONS: [&str; 2] = ["Force", "SkipHooks"];
-/// Options that stay on if the application sets `=true` and a resource sets `=false`.
+/// Options that a resource can't disable with `=false` if the application sets `=true`.
 const NOT_OVERRIDABLE: [&str; 3] = ["Replace", "PruneLast", "SkipDryRunOnMissingResource"];
 
 /// Returns true if an object's annotation contains an option.
@@ -59,7 +59,7 @@ pub(crate) fn has_annotated_option(object: &Object, option: &str) -> bool {
     object.annotation(annotations::SYNC_OPTIONS).is_some_and(|value| split_list(value).contains(&option))
 }
 
-/// Returns the first value that an annotation has for an option.
+/// Returns the first value of an option in an object's annotation.
 fn annotated_value<'o>(object: &'o Object, name: &str) -> Option<&'o str> {
     split_list(object.annotation(annotations::SYNC_OPTIONS)?)
         .into_iter()
@@ -75,7 +75,7 @@ fn option_value<'w>(word: &'w str, name: &str) -> Option<&'w str> {
 pub(crate) enum PruneOption {
     /// The object may be deleted.
     Allowed,
-    /// The object stays (`Prune=false`).
+    /// The object is kept (`Prune=false`).
     Denied,
     /// A user must confirm the deletion (`Prune=confirm`).
     Confirm,
@@ -97,7 +97,7 @@ pub(crate) fn prune_option(live: &Object, options: &SyncOptions) -> PruneOption 
 pub(crate) enum DeleteOption {
     /// The object is deleted with the application.
     Allowed,
-    /// The object stays (`Delete=false`).
+    /// The object is kept (`Delete=false`).
     Denied,
     /// A user must confirm the deletion (`Delete=confirm`).
     Confirm,
@@ -114,13 +114,13 @@ pub(crate) fn delete_option(live: &Object, options: &SyncOptions) -> DeleteOptio
     }
 }
 
-/// Returns true if a user must confirm before an object is pruned or deleted with its application.
+/// Returns true if a user must confirm before the object is pruned, or deleted with its application.
 pub fn requires_confirmation(object: &Object, options: &SyncOptions) -> bool {
     prune_option(object, options) == PruneOption::Confirm
         || delete_option(object, options) == DeleteOption::Confirm
 }
 
-/// Returns true if the object is pruned after the last wave of the phase.
+/// Returns true if the object is pruned after the last wave of the phase (`PruneLast=true`).
 pub(crate) fn is_pruned_last(live: &Object, options: &SyncOptions) -> bool {
     options.has("PruneLast=true") || has_annotated_option(live, "PruneLast=true")
 }
@@ -130,7 +130,7 @@ pub(crate) fn is_replaced(target: &Object, live: Option<&Object>, options: &Sync
     options.has("Replace=true") || has_option_on_either(target, live, "Replace=true")
 }
 
-/// Returns true if the object may be deleted and recreated when it can't be updated.
+/// Returns true if the object may be deleted and recreated when it can't be updated (`Force=true`).
 pub(crate) fn is_forced(target: &Object, live: Option<&Object>, options: &SyncOptions) -> bool {
     options.force || has_option_on_either(target, live, "Force=true")
 }
@@ -156,18 +156,18 @@ pub fn can_fall_back_to_client_side(target: &Object, options: &SyncOptions) -> b
             || (options.has(SERVER_SIDE_AUTO) && !options.has("ServerSideApply=true")))
 }
 
-/// Returns true if unknown fields are rejected.
+/// Returns true if unknown fields in the object are rejected.
 pub(crate) fn is_validated(target: &Object, options: &SyncOptions) -> bool {
     !options.has("Validate=false") && !has_annotated_option(target, "Validate=false")
 }
 
-/// Returns true if an unavailable kind is retried later instead of failing the operation.
+/// Returns true if an unavailable kind doesn't fail the operation, and the task is tried again later.
 pub(crate) fn skips_missing_kind(target: &Object, options: &SyncOptions) -> bool {
     options.has("SkipDryRunOnMissingResource=true")
         || has_annotated_option(target, "SkipDryRunOnMissingResource=true")
 }
 
-/// Returns true if the application's health ignores the object. Either the manifest says so, or an annotation
+/// Returns true if the object is excluded from the application's health by its manifest, or by an annotation
 /// on the live object that Tidegate doesn't manage and therefore keeps.
 pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
     let stays = |live: &&Object| {
@@ -182,12 +182,13 @@ pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
 /// Returns the managers whose fields Tidegate takes over before a server-side apply, so that fields removed
 /// from the manifest are also removed from the cluster:
 ///
-/// - the manager named by the manifest or the application (default: kubectl): fields written by its updates;
-/// - Argo CD's controller, for an object that it marked as this application's: fields written by its applies,
-///   client-side or server-side;
-/// - Tidegate itself: fields written by its updates when it created or replaced the object.
+/// - the manager specified in the manifest or the application (default: kubectl): fields that it wrote by
+///   updates;
+/// - Argo CD's controller, if it marked the object as part of this application: fields that it wrote by
+///   applies, client-side or server-side;
+/// - Tidegate itself: fields that it wrote by updates when it created or replaced the object.
 ///
-/// Fields that stay with their manager ([`FieldHandover`]) don't count. If an object is replaced again, it
+/// Fields that stay with their manager ([`FieldHandover`]) don't count. If the object is replaced again, it
 /// loses all fields that its manifest lacks, so a takeover isn't needed.
 pub fn managers_to_take_over(target: &Object, live: &Object, request: &SyncRequest) -> Vec<String> {
     let options = &request.options;
@@ -203,7 +204,7 @@ pub fn managers_to_take_over(target: &Object, live: &Object, request: &SyncReque
         let is_update = entry.get("operation").and_then(Value::as_str) == Some("Update");
         match manager {
             annotations::FIELD_MANAGER => true,
-            // Writes other than applies, such as adding a finalizer, don't come from a manifest.
+            // Other writes, such as adding a finalizer, don't come from a manifest.
             argo_cd if annotations::ARGO_CD_MANAGERS.contains(&argo_cd) => {
                 !is_update || (migrates && is_applied)
             }
@@ -228,15 +229,15 @@ pub fn managers_to_take_over(target: &Object, live: &Object, request: &SyncReque
     managers.into_iter().map(str::to_owned).collect()
 }
 
-/// Returns the managers whose client-side applies record the applied manifest.
+/// Returns the managers whose client-side applies record the last-applied manifest.
 pub(crate) fn client_side_managers() -> Vec<String> {
     use annotations::{ARGO_CD_MANAGERS, FIELD_MANAGER, KUBECTL_MANAGER};
     let all = [KUBECTL_MANAGER, FIELD_MANAGER].into_iter().chain(ARGO_CD_MANAGERS);
     all.map(str::to_owned).collect()
 }
 
-/// Returns true if Argo CD marked an object as the application's only by its label, which is a different
-/// tracking method.
+/// Returns true if Argo CD marked an object as part of the application only by its label, so Argo CD uses a
+/// different tracking method.
 fn is_tracked_by_label_only(live: &Object, request: &SyncRequest) -> bool {
     let SyncRequest { tracking, application, .. } = request;
     live.annotation(annotations::TRACKING_ID).is_none()
@@ -248,7 +249,7 @@ fn is_tracked_by_label_only(live: &Object, request: &SyncRequest) -> bool {
             .any(|writer| annotations::ARGO_CD_MANAGERS.contains(&writer))
 }
 
-/// Returns remarks about the options of the application.
+/// Returns remarks about the application's sync options.
 pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
     let mut remarks = Vec::new();
     for flag in &options.flags {
@@ -275,7 +276,7 @@ pub(crate) fn review_application(options: &SyncOptions) -> Vec<Remark> {
     remarks
 }
 
-/// Returns the unknown sync options of an application or an operation, each with a suggestion.
+/// Returns a message for each unknown sync option of an application or operation, with a suggestion.
 pub fn unknown_options(flags: &[String]) -> Vec<String> {
     let unheard = flags.iter().filter(|flag| find_option(flag).is_none() && !is_manager_option(flag));
     let problem = |flag: &String| {
@@ -285,7 +286,7 @@ pub fn unknown_options(flags: &[String]) -> Vec<String> {
     unheard.map(problem).collect()
 }
 
-/// Returns remarks about the options of a resource.
+/// Returns remarks about a resource's sync options.
 pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Remark> {
     let given = split_list(object.annotation(annotations::SYNC_OPTIONS).unwrap_or_default());
     let mut remarks: Vec<Remark> =
@@ -310,7 +311,7 @@ pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Rem
     remarks
 }
 
-/// Reports two values for the same option, because their precedence is undefined.
+/// Returns a remark if the same option has two values, because it is undefined which one takes precedence.
 fn find_contradiction(known: &KnownOption, given: &[&str]) -> Option<Remark> {
     let mut given = given.iter().filter(|word| option_value(word, known.name).is_some());
     let (first, other) = (given.next()?, given.next()?);
@@ -343,7 +344,7 @@ fn unknown_option_message(
     format!("unknown sync option {option:?} is ignored; {}", suggest_option(option, here, switches))
 }
 
-/// Suggests a replacement for an option.
+/// Returns a suggestion for replacing an invalid option.
 fn suggest_option(option: &str, here: impl Fn(&KnownOption) -> bool, switches: &[&'static str]) -> String {
     let name = option.split('=').next().unwrap_or_default().trim();
     let known = KNOWN_OPTIONS.iter().filter(|known| here(known)).map(|known| (known.name, known.values));

@@ -1,7 +1,7 @@
 //! Targets: the objects to deploy, by key.
 //!
-//! Namespaces follow the scope of the kind. If several objects have the same key, the last one wins. Objects
-//! that a sync skips are set aside with the reason.
+//! The namespace of a target follows from the scope of its kind. If several objects have the same key, the
+//! last one wins. Objects that a sync skips are recorded with the reason.
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 
@@ -23,15 +23,15 @@ use crate::sync_options;
 pub(crate) struct SyncTarget {
     /// Position in the input.
     pub position: usize,
-    /// Source.
+    /// Location of the manifest.
     pub origin: Origin,
     /// The object with its effective namespace.
     pub object: Object,
-    /// Key of the object. The name is empty if it is generated.
+    /// Key of the object. The name is empty if it will be generated.
     pub key: ObjectKey,
-    /// True if the object's kind is namespaced; `None` if unknown.
+    /// True if the object's kind is namespaced, or `None` if its scope is unknown.
     pub namespaced: Option<bool>,
-    /// Role in the sync: `Resource` or `Hook` for objects that take part.
+    /// Role in the sync. For objects that take part, this is `Resource` or `Hook`.
     pub role: SyncRole,
     /// Settings in the object's `tidegate.dev/*` annotations.
     pub requests: ObjectSettings,
@@ -43,7 +43,7 @@ impl SyncTarget {
         finding_subject(self.position, &self.key, &self.object, &self.origin)
     }
 
-    /// Returns the object and its subject for findings.
+    /// Returns the object, and its subject for findings.
     pub fn into_parts(self) -> (Object, FindingSubject) {
         let Self { position: place, origin, object, key, .. } = self;
         let prefix = object.generate_name().to_owned();
@@ -71,22 +71,22 @@ fn finding_subject(place: usize, key: &ObjectKey, object: &Object, origin: &Orig
     FindingSubject { position: place, key: Some(key.clone()), prefix, origin: Some(origin.clone()) }
 }
 
-/// Targets of a sync.
+/// Targets that a sync includes and excludes.
 #[derive(Debug, Default)]
 pub(crate) struct SelectedTargets {
-    /// Objects that take part, in input order.
+    /// Objects that take part in the sync, in input order.
     pub objects: Vec<SyncTarget>,
-    /// Keys of objects that are in the manifests but that the sync leaves alone. They aren't pruned either.
+    /// Keys of objects that are in the manifests but that the sync skips. These objects aren't pruned either.
     pub excluded_keys: BTreeSet<ObjectKey>,
 }
 
-/// Selects the targets for one plan.
+/// Selection of the targets for one plan.
 pub(crate) struct TargetSelector<'p> {
     pub request: &'p SyncRequest,
     pub kinds: &'p KnownKinds<'p>,
     pub findings: &'p mut Findings,
     pub left_out: &'p mut Vec<ExcludedManifest>,
-    /// Hooks that have succeeded with their current inputs.
+    /// Hooks that have already succeeded with their current inputs.
     pub unchanged: &'p BTreeSet<ObjectKey>,
 }
 
@@ -136,7 +136,7 @@ impl TargetSelector<'_> {
     /// Warns about deletion hooks that won't run.
     fn warn_excluded_hooks(&mut self, count: usize) {
         let Some(reason) = hooks::hooks_disabled_reason(self.request).filter(|_| count > 0) else { return };
-        let what = if count == 1 { "hook of the deletion" } else { "hooks of the deletion" };
+        let what = if count == 1 { "deletion hook" } else { "deletion hooks" };
         self.findings.warn(
             "deletion-hooks-not-run",
             &FindingSubject::default(),
@@ -194,7 +194,7 @@ impl TargetSelector<'_> {
         let refusal = if key.name.is_empty() && *role == SyncRole::Resource {
             Some((
                 "generated-name",
-                "only hooks may have metadata.generateName instead of metadata.name; name the object",
+                "only hooks may have metadata.generateName instead of metadata.name; set metadata.name",
             ))
         } else if *namespaced != Some(false) && key.namespace.is_empty() {
             Some((
@@ -212,7 +212,7 @@ impl TargetSelector<'_> {
         Some(requests)
     }
 
-    /// Keeps the last object for each key. Objects with generated names never share a key.
+    /// Keeps only the last object for each key. Objects with generated names never share a key.
     fn remove_duplicates(&mut self, all: Vec<ScopedTarget>) -> Vec<ScopedTarget> {
         let named = || all.iter().filter(|scoped| !scoped.key.name.is_empty());
         let keys: HashSet<&ObjectKey> = named().map(|scoped| &scoped.key).collect();
@@ -250,13 +250,13 @@ impl TargetSelector<'_> {
     }
 }
 
-/// Returns the reason why an object doesn't take part in this sync, regardless of earlier runs.
+/// Returns the reason why the request excludes an object from the sync, regardless of earlier hook runs.
 fn request_exclusion(request: &SyncRequest, scoped: &ScopedTarget, role: &SyncRole) -> Option<&'static str> {
     let selective = !request.selection.is_empty();
     match role {
         SyncRole::Skip => Some("its hook annotation is Skip"),
         SyncRole::OtherHook => Some("none of its hook types runs in a sync"),
-        SyncRole::UnknownHook => Some("its hook annotation has no known type"),
+        SyncRole::UnknownHook => Some("its hook annotation does not contain a known hook type"),
         SyncRole::Hook(_) => hooks::hooks_disabled_reason(request).or_else(|| {
             hook_conditions::exclusion_reason(request, &scoped.object).filter(|_| request.deletion.is_none())
         }),
@@ -265,12 +265,12 @@ fn request_exclusion(request: &SyncRequest, scoped: &ScopedTarget, role: &SyncRo
     }
 }
 
-/// Returns true if a sync selects an object by its key.
+/// Returns true if a sync selects the object with this key.
 pub(crate) fn is_selected(request: &SyncRequest, key: &ObjectKey) -> bool {
     request.selection.is_empty() || request.selection.iter().any(|selector| selector.matches(key))
 }
 
-/// Removes fields that only a cluster or the engine may write.
+/// Removes fields that only the cluster or the engine may write.
 fn remove_server_fields(object: &mut Object, remarks: &mut Vec<Remark>) {
     if object.metadata_mut().remove("managedFields").is_some() {
         remarks.push((

@@ -1,6 +1,6 @@
 //! Order of tasks.
 //!
-//! Tasks are sorted by phase, wave, kind rank and name, then by group, kind and namespace so that no two tasks tie.
+//! Tasks are sorted by phase, wave, kind rank and name, then by group, kind and namespace to break ties.
 //! After that, namespaces and CRDs are moved in front of the first object that needs them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use crate::known_kinds::{crd_kind, is_crd};
 
 /// Sorts the tasks. `destination` is the destination namespace.
 pub(crate) fn sort_tasks(mut drafts: Vec<TaskDraft>, destination: &str) -> Vec<TaskDraft> {
-    // Moving indices is cheap; moving tasks isn't.
+    // Moving indices is cheaper than moving tasks.
     let mut keys: Vec<(SortKey<'_>, usize)> = drafts.iter().map(sort_key).zip(0..).collect();
     keys.sort_unstable();
     let mut order: Vec<usize> = keys.into_iter().map(|(_, index)| index).collect();
@@ -45,10 +45,10 @@ fn created_kind(draft: &TaskDraft) -> Option<GroupKind> {
 }
 
 /// Moves each task that provides something (a namespace or a kind) in front of the first task that uses it,
-/// into the same phase and wave.
+/// into the user's phase and wave.
 ///
-/// Prune tasks neither provide nor use anything. Within one pass, a provider isn't also a user. An object
-/// that a hook creates in several phases is moved only the first time.
+/// Prune tasks neither provide nor use anything. Within one pass, a provider isn't also a user. If a hook
+/// creates the same object in several phases, only its first task is moved.
 fn move_before_users<K: Ord>(
     drafts: &mut [TaskDraft],
     order: &mut Vec<usize>,

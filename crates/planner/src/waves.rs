@@ -2,17 +2,17 @@
 
 use tidegate_model::{Object, annotations};
 
-/// Wave of an object, according to its annotations.
+/// Wave of an object according to its annotations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedWave<'o> {
-    /// Number in the phase; 0 by default.
+    /// Number within the phase (default: 0).
     pub number: i64,
-    /// Annotations that were ignored because their values are not integers, along with these values.
+    /// Annotations that were ignored because their values are not integers, with these values.
     pub invalid_annotations: [Option<(&'static str, &'o str)>; 2],
 }
 
 /// Returns the wave of an object: `argocd.argoproj.io/sync-wave` if set, otherwise `helm.sh/hook-weight`
-/// (also for resources that are not hooks), otherwise 0.
+/// (even for resources that aren't hooks), otherwise 0.
 ///
 /// Numbers are signed decimals without whitespace. Other values count as absent.
 pub(crate) fn wave_of_object(object: &Object) -> ParsedWave<'_> {
@@ -30,12 +30,12 @@ pub(crate) fn wave_of_object(object: &Object) -> ParsedWave<'_> {
     ParsedWave { number: wave.unwrap_or(0), invalid_annotations: passed_over }
 }
 
-/// Returns the wave in an object's annotations. Pruning uses the waves in reverse order.
+/// Returns the wave that an object's annotations specify. Pruning reverses the order of these waves.
 pub fn annotated_wave(object: &Object) -> i64 {
     wave_of_object(object).number
 }
 
-/// Returns true if a text is an integer that does not fit into 64 bits.
+/// Returns true if a string is an integer that doesn't fit into 64 bits.
 pub(crate) fn is_overflow(value: &str) -> bool {
     let digits = value.strip_prefix(['+', '-']).unwrap_or(value);
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit()) && value.parse::<i64>().is_err()

@@ -1,5 +1,6 @@
-//! Runs an external program and captures its output, with limits on time, memory and output size. All its child processes end
-//! with it, including after a normal exit. A program that reads untrusted input runs in a [`Sandbox`].
+//! Runs an external program and captures its output, with limits on time, memory and output size. All of the
+//! program's child processes end with it, even after a normal exit. A program that reads untrusted input runs
+//! in a [`Sandbox`].
 
 mod sandbox;
 
@@ -17,9 +18,10 @@ pub use sandbox::confines_files;
 
 /// Maximum number of bytes of standard error to keep.
 const STDERR_BYTES_MAX: u64 = 16 << 10;
-/// Interval between checks of exit, memory use and stop condition.
+/// Interval between checks of the exit status, the memory use and the stop condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Time to drain the output after the program has exited. A child process that left the group may keep the pipe open.
+/// Maximum time to drain the output after the program has exited, because a child process that left the group
+/// may keep the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Resource limits of a program.
@@ -31,14 +33,16 @@ pub struct Limits {
     pub output: u64,
 }
 
-/// Access rights of a confined program. It has no network. Of the system's files, it reads only programs, libraries and time zones.
+/// Access rights of a confined program. The program has no network access, and the only system files that it
+/// can read are programs, libraries and time zones.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
     /// Files and folders that the program can read and execute.
     pub readable: Vec<PathBuf>,
     /// Files and folders that the program can read and modify.
     pub writable: Vec<PathBuf>,
-    /// Maximum CPU time, which the kernel enforces even if the caller dies. Linux only, in whole seconds; zero means no limit.
+    /// Maximum CPU time, which the kernel enforces even if the caller crashes. Linux only, in whole seconds;
+    /// zero means no limit.
     pub cpu_time: Duration,
 }
 
@@ -112,8 +116,9 @@ pub fn run(
     supervise(child, limits, stop)
 }
 
-/// Runs a program in a sandbox. On Linux, the program has no network; if the kernel has Landlock ([`confines_files`]), it reads no
-/// files outside the sandbox either. On other systems, the program is not confined.
+/// Runs a program in a sandbox. On Linux, the program has no network access. If the kernel has Landlock
+/// ([`confines_files`]), the program can't read files outside the sandbox either. On other systems, the
+/// program is not confined.
 ///
 /// # Errors
 ///
@@ -133,7 +138,7 @@ fn in_own_group(command: &mut Command) -> &mut Command {
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
 }
 
-/// Waits for the child to exit, enforces the limits, and kills what remains of its process group.
+/// Waits for the child to exit, enforces the limits, and kills the remaining processes of its group.
 fn supervise(
     mut child: Child,
     limits: &Limits,
@@ -150,7 +155,8 @@ fn supervise(
         if has_exited(&child) {
             break;
         }
-        // `sender` is still open, so `recv_timeout` waits for the whole interval after both readers have finished.
+        // `sender` is still open, so `recv_timeout` still waits for the whole interval once both readers have
+        // finished.
         if let Some(error) = exceeded_limit(&child, limits, &stop) {
             outcome = Err(error);
         } else if let Ok((stream, content)) = receiver.recv_timeout(POLL_INTERVAL) {
@@ -174,7 +180,7 @@ fn format_bytes(number: u64) -> String {
     if number < 1 << 20 { format!("{} KiB", number >> 10) } else { format!("{} MiB", number >> 20) }
 }
 
-/// Converts an I/O error of starting the program.
+/// Converts an I/O error that occurred when starting the program.
 fn not_started_error(error: &io::Error) -> RunError {
     RunError::NotStarted(error.to_string())
 }
@@ -240,13 +246,15 @@ fn resident_memory(id: u32) -> Option<u64> {
     kibibytes.checked_mul(1024)
 }
 
-/// Returns true if the process has exited. It remains a zombie, so its id is not reused before [`kill_group`].
+/// Returns true if the process has exited. The process remains a zombie, so its id is not reused before
+/// [`kill_group`].
 fn has_exited(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)) | Err(_))
 }
 
-/// Kills the process group and then reaps the child. In the other order, another group could already have the same id.
+/// Kills the process group and then reaps the child. In the other order, the id could already belong to
+/// another group.
 fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
     child.wait()
@@ -263,7 +271,7 @@ mod tests {
         run(Command::new("sh").args(["-c", script]), &LIMITS, stop)
     }
 
-    /// Waits until a process is gone or a zombie, and returns true.
+    /// Waits until a process no longer exists or is a zombie, and returns true.
     fn wait_until_gone(id: &str) -> bool {
         while fs::read_to_string(format!("/proc/{}/stat", id.trim()))
             .is_ok_and(|state| state.rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['Z', 'X'])))

@@ -1,7 +1,8 @@
 //! Starts a program in a sandbox.
 //!
-//! Landlock restricts file access, and a system call filter prevents the creation of sockets. Both apply to a thread and to all
-//! processes it starts, and cannot be lifted; therefore a separate thread restricts itself and starts the program.
+//! Landlock restricts file access, and a system call filter prevents the creation of sockets. Both apply to a
+//! thread and to all processes that it starts, and cannot be lifted. Therefore, a separate thread restricts
+//! itself and starts the program.
 
 #[cfg(target_os = "linux")]
 mod linux;
@@ -17,7 +18,7 @@ mod elsewhere {
 
     use crate::{RunError, Sandbox, not_started_error};
 
-    /// Returns true if the system restricts file access to the sandbox. Always false on this system.
+    /// Returns true if the system restricts file access to the sandbox. This system never does.
     pub fn confines_files() -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! Addresses of APIs and of requests to them.
+//! Addresses of APIs and of API requests.
 
 use http::Uri;
 
@@ -12,13 +12,13 @@ pub(crate) struct Base {
 }
 
 impl Base {
-    /// Parses an address from a configuration field. `field` names it in errors.
+    /// Parses an address from a configuration field. `field` is the name of the field in error messages.
     pub fn new(field: &str, text: &str) -> Result<Self, Problem> {
         let wrong = |reason: &str| {
             Problem::new(format!("{field}: {reason}; use a URL such as https://git.example.com"))
         };
         let text = text.trim().trim_end_matches('/');
-        // Doesn't quote the parser's message, because it can contain a password.
+        // Don't quote the parser's message, because it may contain a password.
         let uri: Uri = text.parse().map_err(|_| wrong("it is not a URL"))?;
         if uri.authority().is_some_and(|authority| authority.as_str().contains('@')) {
             return Err(wrong("it must not contain a user or password"));

@@ -30,14 +30,14 @@ const MASK: &str = "***";
 /// Requests to one server on behalf of one generator, with a shared budget.
 pub(crate) struct Conversation<'w> {
     web: &'w Web,
-    /// Product name that messages use: `GitHub`.
+    /// Product name for messages, such as `GitHub`.
     name: &'static str,
     base: Base,
     credentials: Option<RequestCredentials>,
     client: Client,
     /// Time limit for a single response.
     response_timeout: Duration,
-    /// Number of requests and bytes that remain.
+    /// Remaining number of requests and bytes.
     requests: Cell<usize>,
     bytes: Cell<usize>,
 }
@@ -71,7 +71,7 @@ impl<'w> Conversation<'w> {
         })
     }
 
-    /// Sets the time limit of one response.
+    /// Sets the time limit for one response.
     pub fn with_response_timeout(self, patience: Duration) -> Self {
         Self { response_timeout: patience, ..self }
     }
@@ -80,7 +80,8 @@ impl<'w> Conversation<'w> {
         self.web
     }
 
-    /// Creates a problem that names the server. Removes secrets, because a server can echo what it received.
+    /// Creates a problem whose message contains the server's name. Removes secrets, because a server may echo
+    /// parts of the request.
     pub(crate) fn problem(&self, text: impl AsRef<str>) -> Problem {
         let text = format!("{} at {} {}", self.name, self.base.text(), text.as_ref());
         Problem::new(self.mask_secrets(text))
@@ -220,10 +221,11 @@ impl<'w> Conversation<'w> {
         self.problem(format!("did not answer within {} s", self.response_timeout.as_secs_f64()))
     }
 
-    /// Drops the token from the cache if it came from there. Returns true if a new token might be accepted.
+    /// Removes the token from the cache if it came from there. Returns true if the server might accept a new
+    /// token.
     fn discard_cached_token(&self) -> bool {
         let held = self.credentials.as_ref().and_then(|proof| proof.cached_token.as_ref());
-        // A new token stays, because the server may accept it for other repositories.
+        // A new token remains in the cache, because the server may accept it for other repositories.
         let Some(held) = held.filter(|held| held.is_from_cache) else { return false };
         self.web.tokens.discard(&held.installation, &held.token);
         true

@@ -1,6 +1,7 @@
 //! Early filtering: skips requests for branches and paths that no filter can accept.
 //!
-//! The generator applies its filters again, so this filter may accept too much but must not reject too much.
+//! The generator applies its filters again, so this filter may accept too many branches but must not reject a
+//! matching one.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +10,7 @@ use tidegate_model::argo::ScmFilter;
 
 use crate::hosts::Repository;
 
-/// A generator's filters, to the extent that they can save requests.
+/// A generator's filters, as far as they can save requests.
 pub(crate) struct EarlyFilter(Vec<RepositoryFilter>);
 
 struct RepositoryFilter {
@@ -22,7 +23,7 @@ struct RepositoryFilter {
 
 impl RepositoryFilter {
     fn new(filter: &ScmFilter) -> Self {
-        // Invalid expressions were rejected earlier.
+        // Invalid expressions have already been rejected.
         let expression = |text: &Option<String>| text.as_ref().and_then(|text| Regex::new(text).ok());
         let paths: BTreeSet<_> =
             filter.paths_exist.iter().chain(&filter.paths_do_not_exist).cloned().collect();
@@ -48,8 +49,8 @@ impl EarlyFilter {
         Self(filters.iter().map(RepositoryFilter::new).collect())
     }
 
-    /// Returns true if a repository and a branch can pass. They must match at least one filter of each kind
-    /// that is present.
+    /// Returns true if a repository and a branch may pass the generator's filters. They must match at least
+    /// one repository filter and one branch filter, as far as there are such filters.
     pub fn can_pass(&self, repository: &Repository, branch: Option<&str>) -> bool {
         [false, true].into_iter().all(|of_branches| {
             let mut of_kind = self.0.iter().filter(|one| one.filters_branches == of_branches).peekable();
@@ -57,7 +58,7 @@ impl EarlyFilter {
         })
     }
 
-    /// Returns the paths that the filters test and that are relevant for a branch.
+    /// Returns the paths that the filters test for existence and that are relevant for a branch.
     pub fn paths_to_check<'p>(
         &self,
         repository: &Repository,
@@ -102,7 +103,7 @@ mod tests {
             (vec![filter("", "", "^main$", &[])], None, true),
             (vec![filter("", "", "^main$", &[])], Some("main"), true),
             (vec![filter("", "", "^main$", &[])], Some("dev"), false),
-            // One filter of each kind.
+            // There is one repository filter and one branch filter.
             (vec![filter("^shop$", "", "", &[]), filter("", "", "^main$", &[])], Some("dev"), false),
             (vec![filter("^api$", "", "", &[]), filter("", "", "^main$", &[])], Some("main"), false),
             (vec![filter("(", "", "", &[])], None, true),

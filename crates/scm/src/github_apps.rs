@@ -26,8 +26,8 @@ impl<'n> App<'n> {
         Ok(Self { secret, app })
     }
 
-    /// Returns the API address: the generator's `api`, otherwise the address of the App's API. Rejects every server
-    /// except the App's own, because its signature would be valid at the other server.
+    /// Returns the API address: the generator's `api`, or else the address of the App's API. Rejects any
+    /// other server than the App's own, because that server could use the App's signature.
     pub fn base(&self, asking: RequestContext<'_>, api: &str) -> Result<Base, Problem> {
         let base = asking.api_address(api, self.app.base())?;
         let own = Base::new("githubAppEnterpriseBaseUrl", self.app.base())?;
@@ -46,8 +46,8 @@ impl<'n> App<'n> {
         }))
     }
 
-    /// Returns an access token for the App's installation. `owner` selects the installation if the Secret
-    /// doesn't.
+    /// Returns an access token for the App's installation. `owner` determines the installation if the Secret
+    /// doesn't specify it.
     pub fn proof(
         &self,
         asking: RequestContext<'_>,
@@ -80,7 +80,7 @@ impl<'n> App<'n> {
         })
     }
 
-    /// Returns the identity that GitHub uses to count requests against its rate limit.
+    /// Returns the identity to which GitHub applies its rate limit.
     fn rate_limit_identity(&self) -> String {
         format!("App {} {:?}", self.app.id(), self.app.installation())
     }
@@ -117,7 +117,7 @@ impl<'n> App<'n> {
                 });
             }
         }
-        Err(talk.problem(format!("has no installation of it for {owner}; install the App there")))
+        Err(talk.problem(format!("has no installation of the GitHub App for {owner}; install the App there")))
     }
 }
 

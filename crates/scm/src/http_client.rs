@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use crate::problem::Problem;
 use crate::token_cache::Tokens;
 
-/// Maximum wait that is honored if a server requests one.
+/// Maximum time that the client waits if a server requests a delay.
 const WAIT_MAX: Duration = Duration::from_secs(60 * 60);
 
 /// Limits for one generator's requests to one server.
@@ -30,7 +30,7 @@ pub struct Limits {
     pub response: Duration,
     /// Time limit for all requests together.
     pub total: Duration,
-    /// Maximum number of requests. There is one request for each page, branch and path.
+    /// Maximum number of requests. Each page, branch and path requires one request.
     pub requests: usize,
     /// Maximum number of concurrent requests.
     pub concurrency: usize,
@@ -45,7 +45,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Sufficient for organizations with thousands of repositories and for slow servers.
+    /// The defaults are sufficient for organizations with thousands of repositories and for slow servers.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -67,7 +67,7 @@ pub(crate) enum Authorities {
     /// The system's authorities.
     #[default]
     System,
-    /// Only these authorities, in PEM. Messages use `origin` to name where they come from.
+    /// Only these authorities, in PEM format. Messages contain their `origin`.
     Custom { pem: String, origin: String },
     /// Certificates are not verified.
     Unverified,
@@ -115,7 +115,7 @@ impl Web {
         Self { bitbucket: api.into(), ..self }
     }
 
-    /// Replaces the clock that decides when temporary tokens expire.
+    /// Replaces the clock for the expiry of temporary tokens.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
@@ -147,7 +147,7 @@ impl Web {
                 }),
             }
         });
-        // A pending name lookup would block a normal shutdown of the runtime.
+        // A normal shutdown of the runtime would wait for a pending name lookup.
         runtime.shutdown_background();
         answer
     }
@@ -171,7 +171,7 @@ impl Web {
         ))
     }
 
-    /// Returns how long an identity still has to wait, if the server requested a wait.
+    /// Returns the remaining time that an identity must wait, if the server requested a wait.
     pub(crate) fn remaining_wait(&self, who: &[u8]) -> Option<Duration> {
         let waits = self.requested_waits.lock().unwrap_or_else(PoisonError::into_inner);
         let left = waits.get(who)?.saturating_duration_since(Instant::now());
@@ -187,7 +187,7 @@ impl Web {
     }
 }
 
-/// Rejects hosts that must not be contacted, except for the host that the configuration names.
+/// Rejects hosts that must not be contacted, except for the host in the configuration.
 pub(crate) fn check_host(at: &Uri, named: &Uri) -> Result<(), Problem> {
     let literal = |uri: &Uri| link_local_ip(uri.host().unwrap_or_default());
     match literal(at) {

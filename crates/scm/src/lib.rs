@@ -1,16 +1,17 @@
 //! Requests of ApplicationSet generators over HTTP: SCM providers for repositories, branches and pull requests, and plugins.
 //!
 //! ```text
-//! Asking ── branches, pull_requests ──▶ hosts: github gitlab gitea bitbucket bitbucket_server azure
-//!    └───── plugin ─────────────────┐      │
-//!                                   ▼      ▼
+//! RequestContext ── branches, pull_requests ──▶ hosts: github gitlab gitea bitbucket bitbucket_server azure
+//!                                                  │
+//! Plugin ────────── request_parameters ──────┐     │
+//!                                            ▼     ▼
 //!                              Conversation (one generator: credentials, pages, budget, error messages)
-//!                                   ▼
+//!                                            ▼
 //!                              Web (connections, trust, redirects, rate limits)
 //! ```
 //!
 //! A call blocks until it succeeds or fails. Pages, bytes, requests, redirects and time are limited
-//! ([`Limits`]). Credentials are sent only to the server that they belong to, and never appear in errors.
+//! ([`Limits`]). Credentials are sent only to the server to which they belong, and never appear in errors.
 
 mod api_address;
 mod conversation;

@@ -30,7 +30,8 @@ pub struct Plugin {
 }
 
 impl Plugin {
-    /// Returns the plugin's response to a generator's input. `set` is the name of the ApplicationSet. Blocks.
+    /// Returns the plugin's response to a generator's input. `set` is the name of the ApplicationSet. This
+    /// function blocks.
     ///
     /// # Errors
     ///

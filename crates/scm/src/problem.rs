@@ -3,13 +3,14 @@
 use http::StatusCode;
 use tidegate_generate::QueryError;
 
-/// Failed request. It doesn't contain secrets.
+/// Failed request. The message doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub message: String,
     /// Status code, if the server responded.
     pub status: Option<StatusCode>,
-    /// True if the server rejected a cached token, which was dropped. A new token might be accepted.
+    /// True if the server rejected a cached token, which was then dropped. The server might accept a new
+    /// token.
     pub is_stale: bool,
 }
 

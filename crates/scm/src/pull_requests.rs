@@ -13,11 +13,11 @@ use crate::repositories::check_one_server;
 use crate::secrets::RequestContext;
 
 impl RequestContext<'_> {
-    /// Returns a generator's pull requests, before its filters are applied. Blocks.
+    /// Returns a generator's pull requests, before its filters are applied. This function blocks.
     ///
     /// # Errors
     ///
-    /// Returns an error if the generator doesn't name exactly one server, or if any request fails. If the
+    /// Returns an error if the generator doesn't specify exactly one server, or if any request fails. If the
     /// repository doesn't exist, the error is [missing](QueryError::is_missing).
     pub fn pull_requests(self, generator: &PullRequestGenerator) -> Result<Vec<PullRequest>, QueryError> {
         check_one_server([

@@ -15,14 +15,14 @@ use crate::problem::Problem;
 use crate::secrets::RequestContext;
 
 impl RequestContext<'_> {
-    /// Returns the repositories and branches that can pass the generator's filters. Blocks.
+    /// Returns the repositories and branches that may pass the generator's filters. This function blocks.
     ///
     /// `paths` are the paths that the filters test for existence.
     ///
     /// # Errors
     ///
-    /// Returns an error if the generator doesn't name exactly one server, or if any request fails. An
-    /// incomplete result is never returned.
+    /// Returns an error if the generator doesn't specify exactly one server, or if any request fails. This
+    /// function never returns an incomplete result.
     pub fn branches(
         self,
         generator: &ScmGenerator,
@@ -69,7 +69,7 @@ impl RequestContext<'_> {
     }
 }
 
-/// Returns an error unless the generator names exactly one server.
+/// Returns an error unless the generator specifies exactly one server.
 pub(crate) fn check_one_server<const N: usize>(servers: [(&str, bool); N]) -> Result<(), Problem> {
     let named: Vec<&str> = servers.iter().filter(|(_, is_named)| *is_named).map(|(name, _)| *name).collect();
     match named.as_slice() {

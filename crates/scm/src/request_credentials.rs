@@ -14,11 +14,11 @@ use crate::token_cache::CachedToken;
 pub(crate) struct RequestCredentials {
     pub name: HeaderName,
     pub value: HeaderValue,
-    /// Origin of the credentials: `key token of Secret github`.
+    /// Origin of the credentials, such as `key token of Secret github`.
     pub origin: String,
     /// Parts that messages must not contain.
     pub secrets: Vec<String>,
-    /// Identity that the server uses, if the header value changes with each token.
+    /// Identity to which the server applies its rate limit, if the header value changes with each token.
     pub identity: Option<String>,
     /// Cache entry of a temporary token.
     pub cached_token: Option<CachedToken>,
@@ -27,9 +27,9 @@ pub(crate) struct RequestCredentials {
 /// Authentication scheme.
 pub(crate) enum Scheme<'u> {
     Bearer,
-    /// `Authorization: token …`.
+    /// The header `Authorization: token …`.
     Token,
-    /// `PRIVATE-TOKEN: …`.
+    /// The header `PRIVATE-TOKEN: …`.
     Private,
     /// HTTP basic authentication with the token as the password.
     Basic(&'u str),
@@ -73,7 +73,7 @@ impl RequestCredentials {
         }
     }
 
-    /// Returns the identity used by the server.
+    /// Returns the identity to which the server applies its rate limit.
     pub fn rate_limit_identity(&self) -> &[u8] {
         self.identity.as_ref().map_or(self.value.as_bytes(), |who| who.as_bytes())
     }

@@ -9,7 +9,7 @@ use crate::api_address::Base;
 use crate::http_client::Web;
 use crate::problem::Problem;
 
-/// Secret string. Its debug form doesn't depend on its content.
+/// Secret string. Its `Debug` output doesn't depend on its content.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -36,21 +36,24 @@ pub trait Secrets {
     ///
     /// # Errors
     ///
-    /// Returns a message that names the missing or unreadable value and doesn't contain secrets.
+    /// Returns a message that identifies the missing or unreadable value. The message doesn't contain
+    /// secrets.
     fn secret(&self, name: &str, key: &str) -> Result<Token, String>;
 
-    /// Returns a repository Secret's values for the given keys, for its GitHub App. Missing keys are omitted.
+    /// Returns the values of a repository Secret with a GitHub App, for the given keys. Missing keys are
+    /// omitted.
     ///
     /// # Errors
     ///
-    /// Returns a message that names the missing or unreadable Secret and doesn't contain secrets.
+    /// Returns a message that identifies the missing or unreadable Secret. The message doesn't contain
+    /// secrets.
     fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String>;
 
     /// Returns a value of a ConfigMap.
     ///
     /// # Errors
     ///
-    /// Returns a message that names the missing or unreadable value.
+    /// Returns a message that identifies the missing or unreadable value.
     fn config_map(&self, name: &str, key: &str) -> Result<String, String>;
 }
 
@@ -75,8 +78,8 @@ pub struct RequestContext<'a> {
 }
 
 impl RequestContext<'_> {
-    /// Returns the API address that a generator names, if the policy allows it. If the generator doesn't name
-    /// one, returns the default address.
+    /// Returns a generator's API address if the policy allows it. If the generator doesn't specify an
+    /// address, returns the default address.
     pub(crate) fn api_address(self, named: &str, usual: &str) -> Result<Base, Problem> {
         if self.policy.is_disabled {
             return Err(Problem::new("SCM providers are disabled"));

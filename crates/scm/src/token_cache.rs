@@ -7,7 +7,7 @@ use crate::problem::Problem;
 /// Cache of access tokens by installation.
 pub(crate) type Tokens = TokenCache<Installation, Problem>;
 
-/// Cache key: an App at an API address, and the owner of the repositories if the Secret doesn't name an
+/// Cache key: an App at an API address, and the owner of the repositories if the Secret doesn't specify an
 /// installation.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Installation {

@@ -1,4 +1,4 @@
-// Action buttons of Applications and operations. Users without the role operator see no buttons.
+// Action buttons of Applications and operations. Users without the operator role don't see any buttons.
 
 import { post, apiPath, get, isOperator, query, del } from "./api.js";
 import { createDialogButton } from "./dialog.js";
@@ -49,7 +49,8 @@ export function renderApplicationActions(app, path, resources) {
       description: [`The current operation of ${name} is terminated: running hooks are stopped, and later waves do not start.`],
       fields: [REASON_FIELD],
       action: "Terminate",
-      // Names the operation, because another one may be running by the time the dialog is submitted.
+      // Specifies the operation, because another operation may be running by the time the dialog is
+      // submitted.
       run: ({ reason }) => post(`${path}/terminate`, { ...(app.operation.id ? { operation: app.operation.id } : {}), reason }),
     }), true),
     !app.deleting && createDialogButton("Delete…", () => ({
@@ -85,7 +86,7 @@ export const createObjectsField = (resources) => ({
   options: resources.filter((resource) => !resource.hook).map((resource) => [encodeSelector(resource), formatObjectName(resource)]),
 });
 
-// Encodes the selector of an object for the API as a text, so that it can be the value of a checkbox.
+// Encodes the selector of an object for the API as a string, so that it can be the value of a checkbox.
 const encodeSelector = ({ group = "", kind, namespace = "", name }) => JSON.stringify({ group, kind, namespace, name });
 
 // Returns a function that renders the preview of a sync. The plan of each revision is requested once per dialog.
@@ -128,7 +129,7 @@ function renderConflictPolicy({ policy }, isRunning) {
   return isRunning ? h("p", null, `Another operation is in progress: ${POLICIES.find(([key]) => key === policy)[1]}.`) : null;
 }
 
-// Warns that the deletion removes the manifest too.
+// Warns that the deletion also removes the manifest.
 export const renderManifestRemoval = () => h("p", null, h("strong", null, "Its manifest is removed from the apps folder."), " To restore it, use your own copy, for example from Git.");
 
 // Renders the objects of an Application in deletion order, and the objects that are kept.
@@ -172,8 +173,8 @@ export function createRollbackButton(app, path, entry) {
   return button;
 }
 
-// Returns a function that renders the preview of a rollback. There is none for several sources, because the plan has a single
-// revision.
+// Returns a function that renders the preview of a rollback. With several sources there is no preview, because a plan has a
+// single revision.
 function createRollbackPreview(path, { revision, revisions = [] }) {
   if (!revision || revisions.length > 1) return undefined;
   const plan = get(query(`${path}/plan`, { revision }));
@@ -192,14 +193,14 @@ function createRollbackPreview(path, { revision, revisions = [] }) {
   };
 }
 
-// Returns the name of a wave as explanations write it. SyncFail waves are counted separately.
+// Returns the name of a wave in the same format as in explanations. SyncFail waves are counted separately.
 function formatWaveName({ waves }, index) {
   const { phase, wave } = waves[index];
   const isSameKind = (other) => (other.phase === "SyncFail") === (phase === "SyncFail");
   return `wave ${waves.slice(0, index + 1).filter(isSameKind).length} of ${waves.filter(isSameKind).length} (${phase}, wave ${wave})`;
 }
 
-// Creates the actions of an operation. The items that it awaits determine which decisions are offered.
+// Creates the actions of an operation. The items that the operation awaits determine the available decisions.
 export function renderOperationActions(operation, explanation) {
   if (operation.finishedAt) return null;
   const path = apiPath.operation(operation.id);
@@ -211,7 +212,7 @@ export function renderOperationActions(operation, explanation) {
       description: [`The wave of ${operation.app} that is waiting for approval starts: ${formatWaveName(operation, heldIndex)}.`],
       fields: [REASON_FIELD],
       action: "Approve",
-      // Names the wave, because another one may be waiting by the time the dialog is submitted.
+      // Specifies the wave, because another wave may be waiting by the time the dialog is submitted.
       run: ({ reason }) => post(`${path}/approve`, { wave: heldIndex + 1, reason }),
     })),
     isAwaiting("needs confirmation") && createDialogButton("Confirm prunes…", () => ({
@@ -242,7 +243,7 @@ export function renderOperationActions(operation, explanation) {
     }), true));
 }
 
-// Kinds of overrides, with their routes of the API.
+// Kinds of overrides, with their API routes.
 const OVERRIDES = [
   { word: "Skip", route: "skip", required: true, danger: true, description: (name) => `The operation continues without ${name}. Existing objects are kept; a running hook is stopped first.` },
   { word: "Mark as done", route: "mark-done", required: true, danger: true, description: (name) => `Counted as done, regardless of the state in the cluster: ${name}.` },
@@ -269,8 +270,8 @@ function renderOverrideButtons(operation, allowed, name, body, describeScope) {
 
 const isFailed = (resource) => ["Failed", "Error"].includes(resource?.hookPhase) || resource?.status === "SyncFailed";
 
-// Creates the overrides of one object of an operation. Successful objects have none, overridden ones can be retried, and failed ones and
-// those with a failed call can be retried immediately.
+// Creates the overrides of one object of an operation. Successful objects can't be overridden, overridden objects can be retried,
+// and objects that failed or whose last call failed can be retried immediately.
 export function renderTaskActions(operation, resource, name, isAwaitingCall) {
   const isOverridden = ["Skip", "MarkDone"].includes(resource.override?.action);
   const wave = operation.waves.find((wave) => wave.phase === resource.syncPhase && wave.wave === resource.wave);
@@ -281,10 +282,10 @@ export function renderTaskActions(operation, resource, name, isAwaitingCall) {
   return renderOverrideButtons(operation, words, name, { task, namespace: resource.namespace, phase: resource.syncPhase }, () => `wave ${resource.syncPhase}/${resource.wave}`);
 }
 
-// Returns true if an operation changes anything for a task of its plan.
+// Returns true if an operation performs an action for a task of its plan.
 export const hasAction = (task) => !["unchanged", "prune-skipped"].includes(task.action);
 
-// Returns the names of the unfinished objects of a wave, and of those that failed or were overridden.
+// Returns the names of a wave's unfinished objects, and of its failed or overridden objects.
 function findUnfinished(operation, wave, tasks) {
   const getKey = (object) => `${object.group ?? ""}/${formatObjectName(object)}`;
   const results = new Map(operation.resources.filter((resource) => resource.syncPhase === wave.phase && resource.wave === wave.wave).map((resource) => [getKey(resource), resource]));

@@ -30,7 +30,7 @@ function updateSession(response) {
   return session;
 }
 
-// The ways to sign in stay the same.
+// The available sign-in methods remain the same.
 const endSession = (hasExpired) => updateSession({ ...session, name: "", role: null, csrf: null, hasExpired });
 
 export const isOperator = () => session.role === "operator";
@@ -58,7 +58,8 @@ async function send(method, path, body, signal) {
   }
   const response = await httpResponse.json().catch(() => null);
   if (httpResponse.ok) return response;
-  // Replaces the message of the API, which is for programs. A rejected token during sign-in keeps its message, which is for people.
+  // Replaces the API's message, which is meant for programs. The message about a rejected token during sign-in is meant for
+  // users, so it is kept.
   if (httpResponse.status === 401 && path !== SESSION) {
     if (session.role !== null) endSession(true);
     throw new Problem(401, { code: response?.code, message: "you are signed out", hint: "sign in again" });
@@ -70,7 +71,7 @@ export const get = (path, signal) => send("GET", path, undefined, signal);
 export const post = (path, body = {}) => send("POST", path, body);
 export const del = (path) => send("DELETE", path);
 
-// Loads the identity of this browser. The role is null if it has to sign in.
+// Loads the identity of this browser's session. The role is null if the user has to sign in.
 export async function loadSession() {
   return updateSession(await get(SESSION));
 }
@@ -91,7 +92,8 @@ export async function signOut() {
   endSession(false);
 }
 
-// Returns the URL of the sign-in with the provider, which leads back to the current view.
+// Returns the URL for signing in with the provider. After the sign-in, the provider redirects back to the
+// current view.
 export const getProviderSignInUrl = () =>
   query("/api/v1/session/oidc", { next: location.pathname + location.search });
 
@@ -104,7 +106,7 @@ export const apiPath = {
   run: (id) => `/api/v1/runs/${encodeURIComponent(id)}`,
 };
 
-// Returns a path with a query. Empty parameters are omitted.
+// Returns a path with a query string. Omits empty parameters.
 export function query(path, parameters) {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(parameters)) {

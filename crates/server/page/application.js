@@ -50,13 +50,13 @@ export function showApplication(view, namespace, name) {
     refill(order.lastElementChild, renderOrder(state), [problems.plan, problems.resources].filter(Boolean).map((text) => h("p.problem", null, text)));
   }
 
-  // Loads the status, and the details that need the repository or the cluster only after a relevant change. A failed request leaves out only
-  // its own part; only a 404 of the Application itself means that it is gone.
+  // Loads the status. Loads the details that require the repository or the cluster only after a relevant change. A failed request
+  // affects only its own part of the view; only a 404 for the Application itself means that it no longer exists.
   const listPath = query("/api/v1/applications", { name: `${namespace}/${name}`, limit: 500 });
   const isThisApplication = (app) => app.namespace === namespace && app.name === name;
   async function load() {
     const settle = (request) => request.then((response) => ({ response }), (problem) => ({ problem }));
-    // A deleted Application is not an error, so the list is checked first.
+    // A deleted Application is not an error, so check the list first.
     if (state.summary?.deleting) {
       const list = await settle(get(listPath, abort.signal));
       if (list.response && !list.response.items.some(isThisApplication)) return showDeleted();
@@ -92,7 +92,7 @@ export function showApplication(view, namespace, name) {
     return undefined;
   }
 
-  // Shows that the Application cannot be loaded.
+  // Shows the error if the Application cannot be loaded.
   function showLoadError(problem) {
     if (problem.status === 404 && state.resource) return showDeleted();
     if (state.resource) return announce(describeProblem(problem));
@@ -104,7 +104,8 @@ export function showApplication(view, namespace, name) {
     fill(view, h("h1", null, name), h("p", { role: "status" }, `${namespace}/${name} has been deleted.`));
   }
 
-  // Shows the plan that waits for approval. It is loaded again even if its hash is unchanged, because approvals may have been added.
+  // Shows the plan that is waiting for approval. Loads the plan again even if its hash is unchanged, because approvals may have
+  // been added.
   let newestRequest = 0;
   async function showWaiting() {
     newestRequest += 1;
@@ -116,7 +117,7 @@ export function showApplication(view, namespace, name) {
       return fill(waiting);
     }
     const [waitingPlan, problem] = await get(apiPath.plan(hash), abort.signal).then((response) => [response, null], (error) => [null, error]);
-    // An earlier request may be answered later.
+    // The response to an earlier request may arrive later.
     if (thisRequest !== newestRequest || abort.signal.aborted || state.isDeleted) return undefined;
     Object.assign(state, { waitingPlan, waitingPlanError: describeProblem(problem) });
     drawWaiting();
@@ -135,7 +136,7 @@ export function showApplication(view, namespace, name) {
     drawDiffHeading();
   }
 
-  // While a plan of another revision waits, the differences are not the changes of the plan.
+  // If the waiting plan is for another revision, the displayed differences are not the plan's changes.
   function drawDiffHeading() {
     const isOtherRevision = state.summary?.plan && state.waitingPlan && state.waitingPlan.revision !== state.summary.revision;
     fill(diff.firstElementChild, isOtherRevision ? `Differences from revision ${shortenRevision(state.summary.revision)}` : "Differences");
@@ -157,7 +158,7 @@ export function showApplication(view, namespace, name) {
   function loadDetails() {
     newestLoad += 1;
     const thisLoad = newestLoad;
-    // An earlier request may be answered later.
+    // The response to an earlier request may arrive later.
     const isStale = () => thisLoad !== newestLoad;
     const showFailure = (element, ...heading) => (problem) => {
       if (problem.name !== "AbortError" && !isStale()) refill(element, heading, h("p.problem", null, describeProblem(problem)));
@@ -185,7 +186,7 @@ export function showApplication(view, namespace, name) {
     const isThisOne = (data?.namespace === namespace && data?.name === name) || kind === "reset";
     const isOwningSet = kind === "applicationSet" && data.namespace === namespace && data.name === state.summary?.applicationSet;
     if (kind === "applicationRemoved" && isThisOne && state.resource) return showDeleted();
-    // An event of the Application often follows, so the plans are loaded together with it.
+    // An event of the Application often follows, so load the plans together with the Application.
     if (kind === "plan" && isThisOne) state.havePlansChanged = true;
     if (kind === "application" && isThisOne && state.isDeleted) {
       // An Application with the same name was created.
@@ -209,7 +210,7 @@ function showDeletionInProgress(order) {
   refill(order.lastElementChild, h("p", null, "This Application is no longer synced. The operation that deletes it shows the order of its objects."));
 }
 
-// Returns the message of a problem, or null if there is none.
+// Returns the message of a problem, or null if there is no problem.
 const describeProblem = (problem) => (problem ? problem.fullMessage ?? String(problem) : null);
 
 function renderHeader({ resource, summary, window, resources }, path, problems) {
@@ -245,7 +246,7 @@ function renderHeader({ resource, summary, window, resources }, path, problems) 
   ];
 }
 
-// Renders a waiting plan that cannot be read. It still waits for approval.
+// Renders a waiting plan that cannot be read. The plan is still waiting for approval.
 function renderUnreadablePlan(summary, problem, retry) {
   return [
     h("h2", null, "Waiting for approval"),

@@ -16,7 +16,8 @@ const COLUMNS = [
   ["Name", "name"], ["Sync", "sync"], ["Health", "health"], ["Operation", "operation"], ["Status", "why"], ["Revision", "revision"],
 ];
 
-// Describes why an Application is not done, in one line. The status of a running operation comes first.
+// Describes in one line why an Application is not Synced and Healthy. The status of a running operation comes
+// first.
 export function describeReason(app) {
   const operation = app.operation;
   if (app.deleting) return `being deleted${operation?.message ? `: ${localizeRetryTime(operation.message)}` : ""}`;

@@ -6,7 +6,8 @@ import { h } from "./dom.js";
 import { REASON_FIELD, createButtonGroup, renderManifestRemoval } from "./actions.js";
 import { formatCount, isAtOnce, joinNames } from "./format.js";
 
-// Returns the id of the displayed rollout or deletion for a request, because another one may be running by the time the dialog is submitted.
+// Returns the id of the displayed rollout or deletion for use in a request, because another run may be in progress by the time
+// the dialog is submitted.
 function expectedRun({ rolloutId, deletion, deletionId }) {
   const run = deletion && !deletion.finishedAt ? deletionId : rolloutId;
   return run ? { run } : {};
@@ -16,10 +17,10 @@ function expectedRun({ rolloutId, deletion, deletionId }) {
 export function renderSetActions(response, set, path) {
   const [rollout, deletion] = [response.rollout, response.deletion];
   const isDeleting = Boolean(deletion && !deletion.finishedAt);
-  // A deletion that ended before the ApplicationSet was deleted must be restarted by a person.
+  // If a deletion ended before the ApplicationSet was deleted, a user must restart it.
   const isDeletionUnfinished = Boolean(set?.metadata.deletionTimestamp) && !isDeleting && Boolean(deletion?.outcome) && deletion.outcome !== "Completed";
   const isPresent = !isDeleting && !set?.metadata.deletionTimestamp;
-  // A deletion of all Applications at once waits for nothing, so it cannot be paused.
+  // A deletion of all Applications at once never waits, so it cannot be paused.
   const mayBeHeld = isDeleting && !isAtOnce(deletion);
   const isRolling = Boolean(rollout && !rollout.finishedAt && !isDeleting);
   const runNoun = isDeleting ? "deletion" : "rollout";
@@ -108,7 +109,8 @@ export function renderSetActions(response, set, path) {
     }), true));
 }
 
-// Lists the Applications that a rollout has not brought to their targets: skipped, failed, rolled back or not reached.
+// Lists the Applications that a rollout has not synced to their target revisions: skipped, failed, rolled back or not
+// reached.
 function listUnfinished(rollout) {
   return (rollout?.members ?? []).filter((member) => member.step !== "-1" && (member.outcome || member.status !== "Healthy")).map((member) => member.application);
 }
@@ -120,7 +122,8 @@ function listUnfinishedInStep(rollout) {
 
 const listMembers = (members) => `${formatCount(members.length, "Application")}: ${joinNames(members.map((member) => member.application))}.`;
 
-// Describes the Applications that are affected if the run ends: those in progress, and those not started.
+// Describes the Applications that are affected if the run ends: Applications in progress, and Applications
+// that have not started.
 function describeUnfinished({ members }, isDeleting) {
   const isDone = (member) => ["Healthy", "RolledBack", "Deleted", "Skipped"].includes(member.status) || (member.outcome && member.outcome !== "Settling");
   const remaining = members.filter((member) => member.step !== "-1" && !isDone(member));
@@ -129,12 +132,12 @@ function describeUnfinished({ members }, isDeleting) {
   return lines.filter(([, group]) => group.length > 0).map(([label, group]) => `${label}: ${joinNames(group.map((member) => member.application))}.`);
 }
 
-// Maximum number of named Applications.
+// Maximum number of Applications that are listed by name.
 const NAMES_MAX = 200;
 
 const joinApplicationNames = (all) => joinNames(all, NAMES_MAX);
 
-// Describes the deletions that are held because there are too many.
+// Describes the deletions that are held because their number exceeds the limit.
 function describeHeldDeletions({ applications, applicationsKeepingObjects: orphaning, total, maximum }) {
   const keepingObjects = new Set(orphaning);
   const deletingObjects = applications.filter((name) => !keepingObjects.has(name));
@@ -169,7 +172,7 @@ function describeRolloutSkip({ application, status, outcome }) {
 // Describes the effect of skipping an Application of a deletion.
 function describeDeletionSkip({ application, status }) {
   const start = `The deletion continues without ${application}`;
-  return status === "Deleting" ? `${start}. The Application is being deleted, which continues, but is not waited for.`
+  return status === "Deleting" ? `${start}. The deletion of the Application continues, but the deletion of the ApplicationSet does not wait for it.`
     : `${start}. The Application and its objects are kept, and the ApplicationSet is deleted without it.`;
 }
 
@@ -178,7 +181,8 @@ export function renderMemberActions(response, member, path) {
   const isDeleting = Boolean(response.deletion && !response.deletion.finishedAt);
   const isRolling = Boolean(response.rollout && !response.rollout.finishedAt && !isDeleting);
   const isDone = ["Healthy", "RolledBack", "Deleted", "Skipped", "Released"].includes(member.status) || (isDeleting && isAtOnce(response.deletion));
-  // Failed, skipped and not yet Healthy Applications can be retried until their step has passed.
+  // Applications that failed, were skipped or aren't Healthy yet can be retried until their step has
+  // completed.
   const isInCurrentStep = isRolling && ["Held", "Rolling", "Failed"].includes(response.rollout.steps[(response.rollout.step ?? 0) - 1]?.status) && Number(member.step) >= response.rollout.step;
   const mayBeRetried = isInCurrentStep && ["Failed", "Skipped", "AssumedHealthy", "Settling"].includes(member.outcome);
   if (!isOperator() || (isDone && !mayBeRetried) || member.step === "-1" || !(isRolling || isDeleting)) return null;

@@ -1,4 +1,4 @@
-// View of one ApplicationSet: the steps of its rollout or deletion, and what blocks them.
+// View of one ApplicationSet: the steps of its rollout or deletion, and the reasons why they are blocked.
 
 import { getAll, apiPath, get, query } from "./api.js";
 import { createDecisionsSection } from "./decisions.js";
@@ -9,17 +9,17 @@ import { createRunList } from "./run-list.js";
 import { renderMemberActions, renderSetActions } from "./appset-actions.js";
 import { renderApproval, renderBadge, formatElapsed, formatCount, renderCollapsible, isAtOnce, formatDuration, describeOrder, shortenRevision, renderTerms, renderTime, getTone } from "./format.js";
 
-// Maximum number of displayed Applications per step. Finished ones are omitted first.
+// Maximum number of displayed Applications per step. Finished Applications are omitted first.
 const TILES_MAX = 120;
 // Maximum length of a message in a tile before it is collapsed.
 const MESSAGE_LENGTH = 100;
-// Maximum number of Applications that are searched for those that outlive the ApplicationSet.
+// Maximum number of Applications in the search for those that outlive the ApplicationSet.
 const APPLICATIONS_MAX = 10_000;
 const IN_FLIGHT = new Set(["Pending", "Progressing", "Deleting"]);
 const DONE = new Set(["Healthy", "RolledBack", "Deleted", "Skipped", "Released"]);
 
-// Returns the state of an Application. The outcome has priority, because Argo CD's status is the same for failed and progressing
-// Applications, and for skipped and healthy ones.
+// Returns the state of an Application. The outcome takes precedence, because Argo CD's status doesn't distinguish failed from
+// progressing Applications, or skipped from healthy ones.
 const getMemberState = (member) => (member.outcome && member.outcome !== "Settling" ? member.outcome : member.status);
 const isDone = (member) => DONE.has(member.status);
 
@@ -34,10 +34,11 @@ export function showApplicationSet(view, namespace, name) {
   const runs = createRunList(namespace, name, abort.signal);
   fill(view, head, steps, decisions.element, refused, runs.element, preview);
   let [set, response, isDeleted, summary] = [null, null, false, null];
-  // True if an event has arrived since the last load; decisions are not reloaded on mere timer ticks.
+  // True if an event has arrived since the last load. Timer ticks alone don't reload the decisions.
   let hasNews = true;
 
-  // Shows that the ApplicationSet was deleted. The steps stay, because they document the order of the deletion.
+  // Shows that the ApplicationSet was deleted. The steps remain visible, because they document the order of the
+  // deletion.
   async function showDeleted() {
     if (isDeleted || !set) return;
     isDeleted = true;
@@ -54,7 +55,7 @@ export function showApplicationSet(view, namespace, name) {
     }
   }
 
-  // A deleted ApplicationSet is not an error, so the list is checked first.
+  // A deleted ApplicationSet is not an error, so check the list first.
   async function exists() {
     if (!set?.metadata.deletionTimestamp && !response?.deletion) return true;
     const list = await get(query("/api/v1/applicationsets", { name: `${namespace}/${name}`, limit: 500 }), abort.signal);
@@ -66,7 +67,8 @@ export function showApplicationSet(view, namespace, name) {
     try {
       if (!await exists()) return showDeleted();
       const responses = await Promise.all([get(path, abort.signal), get(`${path}/explain`, abort.signal)]);
-      // The event of its deletion can overtake these responses, which describe it as it was before.
+      // The event of the ApplicationSet's deletion may overtake these responses, which describe the state
+      // before the deletion.
       if (isDeleted) return undefined;
       [set, response] = responses;
       const before = summary;
@@ -104,7 +106,7 @@ export function showApplicationSet(view, namespace, name) {
     return undefined;
   });
   reload.now();
-  // Waiting times and deadlines change without events.
+  // Waiting times and remaining times change without events.
   const ticking = setInterval(() => {
     if (response?.explanation && !isDeleted && !document.hidden) reload();
   }, 2000);
@@ -116,7 +118,7 @@ export function showApplicationSet(view, namespace, name) {
   };
 }
 
-// Returns the displayed run: the deletion if it is running or newer, otherwise the rollout.
+// Returns the displayed run: the deletion if it is running or newer than the rollout, otherwise the rollout.
 function getCurrentRun({ rollout, deletion }) {
   const isDeleting = Boolean(deletion && (!deletion.finishedAt || !rollout || deletion.startedAt > rollout.startedAt));
   return { isDeleting, shown: isDeleting ? deletion : rollout };
@@ -146,7 +148,7 @@ function renderHeader(set, response, path) {
   ];
 }
 
-// Renders the approval of deletions that were held because there were too many.
+// Renders the approval of deletions that are held because their number exceeds the limit.
 function renderDeletionApproval(set) {
   try {
     const approval = JSON.parse(set.metadata.annotations?.["tidegate.dev/deletions-approval"] ?? "null");
@@ -156,7 +158,7 @@ function renderDeletionApproval(set) {
   }
 }
 
-// Renders the problems of an ApplicationSet, and its other conditions, with their messages.
+// Renders an ApplicationSet's problems and other conditions, with their messages.
 function renderConditions(conditions) {
   const isBad = (condition) => condition.status === "True" && (condition.type === "ErrorOccurred" || condition.type.endsWith("Warning"));
   const renderCondition = (condition) => h("li", { "data-key": condition.type }, h("strong", null, condition.type), condition.status === "True" ? "" : ` (${condition.status})`, `: ${condition.message || condition.reason} `, renderTime(condition.lastTransitionTime));
@@ -167,7 +169,7 @@ function renderConditions(conditions) {
   ];
 }
 
-// Renders the steps in execution order. Without a `path` they have no actions.
+// Renders the steps in execution order. Without a `path`, the steps have no actions.
 export function renderSteps(response, namespace, path) {
   const { isDeleting, shown: run } = getCurrentRun(response);
   if (!run) return [];
@@ -194,7 +196,8 @@ function renderDeparted(departed, namespace) {
       member.message, " ", renderTime(member.at), member.operation ? [" ", link(paths.operation(member.operation), "operation", h("span.unseen", null, ` of ${member.application}`))] : null)))) : null;
 }
 
-// Renders the final state of a deleted ApplicationSet. `existing` are the names of the Applications that still exist.
+// Renders the final state of a deleted ApplicationSet. `existing` contains the names of the Applications that still
+// exist.
 function renderDeletedSet(response, namespace, existing, path) {
   const { rollout, deletion } = response;
   const members = (deletion ?? rollout)?.members ?? [];
@@ -231,7 +234,7 @@ function renderStep(step, members, response, namespace, path, run) {
     renderTiles(members, response, namespace, path));
 }
 
-// Describes the number of finished Applications, and of skipped, failed and rolled back ones.
+// Describes the numbers of finished, skipped, failed and rolled back Applications.
 function describeProgress(members) {
   const countState = (...states) => members.filter((member) => states.includes(getMemberState(member))).length;
   const exceptions = [[countState("Skipped"), "skipped"], [countState("Failed"), "failed"], [countState("RolledBack"), "rolled back"]].filter(([number]) => number > 0);
@@ -239,7 +242,7 @@ function describeProgress(members) {
   return [`${done} of ${formatCount(members.length, "Application")} done`, ...exceptions.map(([number, word]) => `${number} ${word}`)].join(", ");
 }
 
-// Renders the number of Applications in progress, and its maximum.
+// Renders the current and maximum number of Applications in progress.
 function renderSlots(step, inFlight, members) {
   if (step.maxUpdate === null || step.maxUpdate === undefined) return h("p.quiet", null, inFlight > 0 ? `${inFlight} in progress, without a limit` : "all at once");
   const text = step.maxUpdate === 0 ? "none automatically: sync each Application manually" : `${inFlight} of at most ${step.maxUpdate} in progress`;

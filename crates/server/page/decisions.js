@@ -1,10 +1,11 @@
-// Decisions of people about a rollout or a deletion, with person and reason.
+// Users' decisions about a rollout or a deletion, with user name and reason.
 
 import { apiPath, get } from "./api.js";
 import { h, refill } from "./dom.js";
 import { renderTime } from "./format.js";
 
-// Creates a section with the decisions of a run. `load` reads them again, given the id of the current run.
+// Creates a section with the decisions of a run. `load` reads the decisions again; its argument is the id of
+// the current run.
 export function createDecisionsSection(signal) {
   const element = h("section");
   let shownId = null;
@@ -35,7 +36,7 @@ export function renderDecisions(run) {
     h("td", null, event.at ? renderTime(event.at) : ""), h("td", null, event.by), h("td.words", null, describeAction(event)), h("td.words", null, event.reason ?? "–"))));
 }
 
-// Describes the action of a decision, without person and reason, which have their own columns.
+// Describes the action of a decision. Omits user name and reason, which have their own columns.
 function describeAction({ text, by, reason }) {
   const action = text.startsWith(`${by} `) ? text.slice(by.length + 1) : text;
   return reason && action.endsWith(`: ${reason}`) ? action.slice(0, -reason.length - 2) : action;

@@ -1,16 +1,16 @@
-// Dialogs that describe an action before it is executed, and can be canceled.
+// Dialogs that describe an action before its execution and that the user can cancel.
 
 import { fill, h, notice, announce, debounce } from "./dom.js";
 import { formatCount } from "./format.js";
 
-// Maximum number of displayed choices; the filter finds the others.
+// Maximum number of displayed choices; the filter gives access to the remaining choices.
 const CHOICES_MAX = 100;
 
 // Default maximum length of a text field.
 const LENGTH_MAX = 500;
 
-// Opens a dialog and runs its action after confirmation. `description` has a line for each effect; `run` receives the values of `fields`.
-// `preview` returns the content of the preview, and is called again when the values change.
+// Opens a dialog and runs its action after confirmation. `description` contains a line for each effect; `run` receives the values
+// of `fields`. `preview` returns the content of the preview, and is called again when the values change.
 export function openDialog({ title, description, fields = [], action, danger = false, run, preview }) {
   const problem = h("p.problem", { role: "alert" });
   problem.hidden = true;
@@ -29,7 +29,7 @@ export function openDialog({ title, description, fields = [], action, danger = f
     newestPreview += 1;
     const thisPreview = newestPreview;
     const content = await preview(values).catch((error) => h("p.problem", null, error.fullMessage ?? String(error)));
-    // An earlier request may be answered later.
+    // The response to an earlier request may arrive later.
     if (thisPreview === newestPreview) fill(previewArea, content);
   };
   const showPreviewLater = debounce(400, showPreview);
@@ -81,7 +81,7 @@ function createField({ name, label, kind = "text", help, required = false, value
   return { name, read: () => input.value.trim(), element: h("div.field", null, h("label", { for: id }, label), input, hint) };
 }
 
-// Creates a filtered list of checkboxes. `options` are [value, text]. The selection is kept while the filter changes.
+// Creates a filtered list of checkboxes. `options` are [value, text]. A change to the filter keeps the selection.
 function createMultiSelect({ id, name, label, options }) {
   const chosen = new Set();
   const list = h("ul.choices", { tabindex: "0", "aria-label": label });

@@ -1,4 +1,4 @@
-// Differences by object and field. The service masks the values of Secrets.
+// Display of differences by object and field. The service masks the values of Secrets.
 
 import { h } from "./dom.js";
 import { renderLineDiff } from "./line-diff.js";

@@ -1,4 +1,4 @@
-// Creation and update of elements. Strings always become text nodes, never markup, and cannot change the direction of text.
+// Creation and update of elements. Strings always become text nodes, never markup, and cannot change the text direction.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,13 +12,13 @@ export function svg(selector, attributes, ...children) {
   return build(document.createElementNS(SVG, selector.split(".")[0]), selector, attributes, children);
 }
 
-// Makes invisible and bidirectional control characters visible by their code point.
+// Makes invisible characters and bidirectional control characters visible as code points.
 function escapeInvisible(text) {
   return text.replace(/[\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]/g,
     (character) => `⟨U+${character.codePointAt(0).toString(16).toUpperCase().padStart(4, "0")}⟩`);
 }
 
-// Attributes that are displayed or read out.
+// Attributes whose values are displayed or read aloud.
 const READ_ATTRIBUTES = new Set(["title", "aria-label"]);
 
 function build(element, selector, attributes, children) {
@@ -65,8 +65,8 @@ export function fill(element, ...children) {
   return element;
 }
 
-// Replaces the content of an element like `fill`, but keeps unchanged nodes with their focus, scroll position and open state, and only
-// replaces their listeners. If a focused button was replaced, the focus moves to the new one with the same `data-do`.
+// Replaces the content of an element like `fill`, but keeps unchanged nodes with their focus, scroll position and open state, and
+// only replaces their listeners. If a focused button was replaced, the focus moves to the new button with the same `data-do`.
 export function refill(element, ...children) {
   const active = element.contains(document.activeElement) ? document.activeElement.dataset.do : null;
   patch(element, h("div", null, ...children));
@@ -85,7 +85,7 @@ function patch(old, fresh) {
   freshNodes.forEach((node, index) => {
     const current = old.childNodes[index];
     if (!current) old.append(node);
-    // A new row moves the following ones down.
+    // A new row moves the following rows down.
     else if (getKey(node) && !oldKeys.has(getKey(node))) old.insertBefore(node, current);
     else if (current.isEqualNode(node)) current.nodeType === Node.ELEMENT_NODE && adoptAllListeners(current, node);
     else if (canPatch(current, node)) patchElement(current, node);
@@ -101,10 +101,11 @@ function canPatch(old, fresh) {
 
 function patchElement(old, fresh) {
   adoptListeners(old, fresh);
-  // The Content-Security-Policy permits styles that scripts set on `style`, but no style attributes.
+  // The Content-Security-Policy permits scripts to set the `style` property, but doesn't permit style
+  // attributes.
   if (old.style.cssText !== fresh.style.cssText) old.style.cssText = fresh.style.cssText;
   for (const { name } of [...old.attributes]) {
-    // Details that a person has opened stay open.
+    // Details that the user has opened remain open.
     if (name !== "style" && !fresh.hasAttribute(name) && !(old.tagName === "DETAILS" && name === "open")) old.removeAttribute(name);
   }
   for (const { name, value } of [...fresh.attributes]) {
@@ -118,7 +119,7 @@ export function link(path, ...children) {
   return h("a", { href: path }, ...children);
 }
 
-// Creates a link to another site if the address is a web address, and otherwise text.
+// Creates a link to another site if the address is an HTTP URL, and plain text otherwise.
 export function externalLink(address, text) {
   const label = text ?? address;
   let url = null;
@@ -153,7 +154,8 @@ export const paths = {
   run: (namespace, name, id) => `${paths.set(namespace, name)}/runs/${encodeURIComponent(id)}`,
 };
 
-// Runs a function once after the delay, however often it is called in the meantime, and never concurrently. `now` skips the delay.
+// Runs a function once after the delay, regardless of the number of calls in the meantime. Never runs it concurrently. `now`
+// skips the delay.
 export function debounce(milliseconds, run) {
   let [timer, isRunning, isWanted, isStopped] = [null, false, false, false];
   const runNow = async () => {

@@ -11,7 +11,8 @@ const subscribers = new Set();
 let stream = null;
 let lastEventId = null;
 let disconnectTimer = null;
-// `isDisconnected`: the notice is visible. `isRefused`: the service rejected the stream instead of not responding.
+// `isDisconnected` is true if the notice is visible. `isRefused` is true if the service rejected the stream rather
+// than being unreachable.
 let [isDisconnected, isRefused] = [false, false];
 
 // Calls subscriber(kind, data) for each event. The kind is `reset` if events may have been missed. Returns a function that ends the
@@ -43,13 +44,14 @@ function openStream() {
     disconnectTimer = null;
     isDisconnected = false;
     notice(null);
-    // The service sends missed events after a reconnection. Without a last id it cannot, so something may have changed before the start.
+    // The service sends missed events after a reconnection. Without a last event id, the service can't send them, so changes may
+    // have been missed.
     if (!lastEventId) notifySubscribers("reset", {});
   });
   stream.addEventListener("error", async () => {
     isRefused = stream?.readyState === EventSource.CLOSED;
-    // The browser does not reconnect after a rejection. The session may have ended, which needs no notice, or the maximum number of streams
-    // is reached.
+    // The browser does not reconnect after a rejection. The session may have ended, which needs no notice, or the maximum number
+    // of streams may have been reached.
     if (isRefused) {
       stream = null;
       setTimeout(openStream, DISCONNECTED_AFTER);
@@ -61,7 +63,7 @@ function openStream() {
   });
 }
 
-// While the service rejects the stream, each retry sends a `reset` that reloads the lists.
+// While the service rejects the stream, each retry sends a `reset`, which reloads the lists.
 function showDisconnected() {
   isDisconnected = true;
   notice(isRefused ? "Live updates are unavailable, for example because the maximum number of event streams is reached. The page reloads its data every few seconds."
@@ -75,7 +77,7 @@ export function closeStream() {
   [disconnectTimer, isDisconnected] = [null, false];
 }
 
-// A hidden page releases its event stream, because their number is limited.
+// A hidden page closes its event stream, because the number of streams is limited.
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) {
     closeStream();

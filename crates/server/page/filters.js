@@ -35,7 +35,7 @@ export function createFilterBar({ filters, fields = [], moments = [], sorts, val
     writeFilters(values);
     onChange();
   };
-  // The view may have been left in the meantime.
+  // The user may have left the view in the meantime.
   const changeLater = debounce(200, () => field.isConnected && change());
   const field = h("input", {
     type: "search", id: "search", value: values.name, placeholder: search, autocomplete: "off", spellcheck: "false",
@@ -83,7 +83,7 @@ export const HEALTH = ["Healthy", "Progressing", "Degraded", "Missing", "Suspend
 export const SYNC = ["Synced", "OutOfSync", "Unknown"].map((value) => [value, value]);
 export const OPERATION = ["Running", "Terminating", "Succeeded", "Failed", "Error", "Superseded"].map((value) => [value, value]);
 
-// Shows errors in files that belong to no item of the list.
+// Shows errors in files that don't belong to an item of the list.
 export function showReadErrors(element, problems) {
   element.hidden = problems.length === 0;
   fill(element, h("h2", null, "Read errors"), h("ul", null, problems.map((problem) => h("li", null, problem))));

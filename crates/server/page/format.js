@@ -3,7 +3,7 @@
 import { h } from "./dom.js";
 import { truncate } from "./svg-export.js";
 
-// Symbol and tone of each state. Other states are shown without a symbol of their own.
+// Symbol and tone of each state. All other states have no specific symbol.
 const STATES = {
   Synced: ["✓", "good"], OutOfSync: ["≠", "warn"],
   Healthy: ["✓", "good"], Progressing: ["…", "busy"], Degraded: ["✕", "bad"], Missing: ["○", "warn"],
@@ -25,15 +25,16 @@ const STATES = {
   modified: ["~", "warn"], added: ["+", "good"], extra: ["−", "bad"], same: ["=", "dull"],
 };
 
-// Returns the state of a wave. One that no person skipped is not needed, not reached, or has nothing to do.
+// Returns the state of a wave. A skipped wave that no user has skipped is not needed, was not reached, or has
+// nothing to do.
 export function getWaveState({ phase, state, skipped, done, tasks }) {
   if (state !== "Skipped" || skipped > 0) return state;
   if (phase === "SyncFail") return "Not needed";
   return done < tasks ? "Not reached" : "Nothing to do";
 }
 
-// Returns the state of an object of an operation, including overrides by people. Objects of the last wave have no event for their
-// completion, so the state of the wave decides.
+// Returns the state of an object of an operation, including overrides by users. There are no events for the completion of objects
+// in the last wave, so their state follows from the wave's state.
 export function getObjectState({ hookPhase, override }, wave) {
   if (hookPhase === "Running") return wave?.state === "Passed" ? "Succeeded" : hookPhase;
   return { Skip: "Skipped", MarkDone: "Marked as done" }[override?.action] ?? hookPhase;
@@ -56,7 +57,7 @@ export function getSymbol(state) {
   return STATES[state]?.[0] ?? "·";
 }
 
-// Renders a state with its symbol. `label` names its subject for screen readers.
+// Renders a state with its symbol. `label` describes the subject of the state for screen readers.
 export function renderBadge(state, label) {
   if (!state) return null;
   return h(`span.badge.${getTone(state)}`, null,
@@ -81,7 +82,8 @@ export function formatClock(at) {
   return CLOCK_FORMAT.format(new Date(at));
 }
 
-// The message contains the time of the next attempt in UTC, as in Argo CD. Replaces it by the reader's local time.
+// The message contains the time of the next attempt in UTC, as in Argo CD. Replaces it with the reader's local
+// time.
 const MINUTE_FORMAT = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const RETRY_TIME = /(Retrying attempt #\d+ at )(\d{1,2}):(\d{2})(AM|PM)/;
 export function localizeRetryTime(text, now = new Date()) {
@@ -99,7 +101,7 @@ export function renderTime(at) {
   return h("time", { datetime: at, title: at }, formatTime(at));
 }
 
-// Formats a duration: 1.4 s, 3 min 20 s, 2 h 5 min, 3 d 4 h.
+// Formats a duration as in 1.4 s, 3 min 20 s, 2 h 5 min, or 3 d 4 h.
 export function formatDuration(milliseconds) {
   const seconds = Math.max(0, milliseconds) / 1000;
   if (seconds < 10) return `${seconds.toFixed(1)} s`;
@@ -133,7 +135,7 @@ export function shortenHash(hash) {
   return (hash ?? "").slice(0, 12);
 }
 
-// Renders an approval with person, reason and time.
+// Renders an approval with user name, reason and time.
 export function renderApproval({ by, reason, at }) {
   return h("div", null, by, reason ? [": ", renderCollapsible(reason)] : null, " ", renderTime(at));
 }
@@ -141,7 +143,7 @@ export function renderApproval({ by, reason, at }) {
 // Default length above which a text is collapsed.
 const COLLAPSED_LENGTH = 200;
 
-// Renders a text of unlimited length: its beginning, which opens to the whole text.
+// Renders a text of any length. A long text is collapsed to its beginning and can be expanded.
 export function renderCollapsible(text, maxLength = COLLAPSED_LENGTH) {
   if (typeof text !== "string" || text.length <= maxLength) return text;
   return h("details.folded", null, h("summary", null, h("span.beginning", null, truncate(text, maxLength), " ", h("u", null, "More")), h("u.less", null, "Less")), h("div", null, text));
@@ -158,7 +160,7 @@ export function renderRequester(requester, reason) {
 // Default maximum number of listed names.
 const NAMES_MAX = 20;
 
-// Joins the first names of a list, and the number of the others.
+// Joins the first names of a list, and adds the number of omitted names.
 export function joinNames(names, maxCount = NAMES_MAX) {
   return [...names.slice(0, maxCount), ...(names.length > maxCount ? [`and ${names.length - maxCount} more`] : [])].join(", ");
 }
@@ -187,7 +189,8 @@ export function describeOrder({ order }) {
   return { AllAtOnce: "all at once", Reverse: "steps in reverse order", Custom: "custom steps", Orphan: "nothing is deleted; all Applications are released" }[order] ?? null;
 }
 
-// Returns true if a deletion waits for nothing, so that it cannot be paused, skipped or terminated.
+// Returns true if a deletion removes all Applications at once, so that it cannot be paused, skipped or
+// terminated.
 export function isAtOnce(deletion) {
   return ["AllAtOnce", "Orphan"].includes(deletion?.order);
 }

@@ -6,7 +6,8 @@ import { formatCount } from "./format.js";
 // Lines of context around a change, and maximum number of displayed lines.
 const CONTEXT_LINES = 3;
 const LINES_MAX = 500;
-// Maximum number of compared pairs of lines. Larger texts are shown as completely replaced, because the comparison is quadratic.
+// Maximum number of pairs of lines that are compared. Larger texts are shown as completely replaced, because the comparison is
+// quadratic.
 const PAIRS_MAX = 4_000_000;
 
 // Compares two texts and returns their lines in order: [" ", line] if unchanged, ["-", line] if removed, ["+", line] if added.
@@ -20,7 +21,7 @@ export function compareLines(before, after) {
   return [...old.slice(0, prefix).map(unchanged), ...middle, ...old.slice(old.length - suffix).map(unchanged)];
 }
 
-// Compares the lines between the common prefix and suffix by their longest common subsequence.
+// Compares the lines between the common prefix and suffix, using their longest common subsequence.
 function compareMiddle(old, fresh) {
   if (old.length * fresh.length > PAIRS_MAX) return [...old.map((line) => ["-", line]), ...fresh.map((line) => ["+", line])];
   const width = fresh.length + 1;
@@ -51,7 +52,7 @@ function compareMiddle(old, fresh) {
 
 const STYLES = { " ": ["same", ""], "-": ["before", "current: "], "+": ["after", "new: "] };
 
-// Renders the comparison of two texts. Omitted lines are counted.
+// Renders the comparison of two texts. Shows the number of omitted lines.
 export function renderLineDiff(before, after) {
   const lines = compareLines(before, after);
   const isNear = (index) => lines.slice(Math.max(0, index - CONTEXT_LINES), index + CONTEXT_LINES + 1).some(([sign]) => sign !== " ");

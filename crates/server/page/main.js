@@ -89,7 +89,7 @@ document.addEventListener("click", (event) => {
   const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
   if (!anchor || !isPlain || anchor.target || anchor.hasAttribute("download") || anchor.origin !== location.origin) return;
   if (anchor.pathname === location.pathname && anchor.hash) return;
-  // The sign-in at the provider leaves the page.
+  // Links to the API, such as the sign-in with a provider, leave the page.
   if (anchor.pathname.startsWith("/api/")) return;
   event.preventDefault();
   navigate(anchor.pathname + anchor.search);

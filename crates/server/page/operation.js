@@ -12,10 +12,11 @@ import { EXPORT_WIDTH, drawTimeline, redrawOnResize, renderLegend, renderTimelin
 import { describeObjects, drawWavesPicture } from "./waves.js";
 import { renderApproval, renderBadge, formatElapsed, formatClock, formatCount, renderFinding, renderCollapsible, localizeRetryTime, formatDuration, getObjectKey, formatObjectName, getObjectState, describeResult, shortenRevision, shortenHash, renderTerms, renderTime, getTone, getWaveState } from "./format.js";
 
-// Number of events and objects that are displayed at first.
+// Number of events and objects that are displayed initially.
 const EVENTS_MAX = 200;
 const OBJECTS_MAX = 300;
-// Loading an operation with thousands of objects is slow. The pause between two loads is this multiple of the duration of the last one.
+// Loading an operation with thousands of objects is slow. The pause between two loads is this multiple of the duration of the
+// last load.
 const RELOAD_FACTOR = 4;
 // Time after which partial data is displayed, in milliseconds.
 const SHOW_AFTER = 1000;
@@ -116,7 +117,7 @@ export function showOperation(view, id) {
     if (isThisOperation && (performance.now() - loadedAt > RELOAD_FACTOR * loadTime || data?.kind === "finished")) reload();
   });
   reload.now();
-  // Durations grow over time, and minor records of the log have no events.
+  // Durations increase over time, and some minor records in the log don't emit events.
   const ticking = setInterval(() => {
     if (!operation || operation.finishedAt || document.hidden) return;
     redraw();
@@ -171,7 +172,7 @@ function createExportLink(id, extension, label) {
   return h("a", { href: `${apiPath.operation(id)}/export${extension}`, download: "" }, label);
 }
 
-// Computes the progress of a wave, as numbers and as a text. Tasks without an action are not counted.
+// Computes the progress of a wave, as numbers and as text. Tasks without an action are not counted.
 function computeProgress(operation, model, wave) {
   const results = operation.resources.filter((resource) => resource.syncPhase === wave.phase && resource.wave === wave.wave);
   const states = results.map((resource) => getObjectState(resource, wave));
@@ -211,13 +212,13 @@ function formatTitle(operation) {
   return `${operation.deletion ? "Deletion" : "Operation"} of ${operation.app}`;
 }
 
-// Renders the waves as columns, which fill with applied and with finished objects.
+// Renders the waves as columns that show the shares of applied and finished objects.
 function renderWaves(operation, model) {
   if (operation.waves.length === 0) return h("p.empty", null, "No plan yet.");
   return h("ol.waves", { tabindex: "0", "aria-label": "Waves" }, operation.waves.map((wave) => {
     const { tasks, applied, finished, skipped, failed, done, text } = computeProgress(operation, model, wave);
     const share = (number) => `${tasks > 0 ? Math.round((number / tasks) * 100) : 0}%`;
-    // Includes all attempts, as in the timeline.
+    // The duration includes all attempts, as in the timeline.
     const elapsed = model.getWaveDuration(wave, Date.now());
     return h("li.wave", { "data-key": `${wave.phase} ${wave.wave}` },
       h("div.column", { "aria-hidden": "true" }, h("div.applied", { style: { height: share(applied) } }),
@@ -237,7 +238,7 @@ function renderHookLogs(operation, model) {
     h("pre", { tabindex: "0" }, log.text)));
 }
 
-// Lists the planned objects that have no result yet, because they can be overridden too.
+// Lists the planned objects that don't have a result yet, because users can override them too.
 function listUpcoming(operation, model) {
   if (operation.finishedAt) return [];
   const getKey = (object, { phase, wave }) => `${phase} ${wave} ${getObjectKey(object)}`;
@@ -247,7 +248,8 @@ function listUpcoming(operation, model) {
     .map((task) => ({ ...task, syncPhase: wave.phase, wave: wave.wave, hookType: task.hook ? wave.phase : null, message: task.reason, isUpcoming: true })));
 }
 
-// Creates a function that formats the name of an object, with the phase if its hook runs in several.
+// Creates a function that formats the name of an object, with the phase if it is a hook that runs in several
+// phases.
 function createNamer(operation, model) {
   const phases = new Map();
   const add = (object, phase) => phases.set(getObjectKey(object), (phases.get(getObjectKey(object)) ?? new Set()).add(phase));
@@ -276,18 +278,18 @@ function renderResults(operation, model, limit, onMore) {
   ];
 }
 
-// Describes the state of an object without repeating a text.
+// Describes the state of an object without repeating the same text.
 function describeResource(resource) {
-  // Until the retry, the message says only who requested it, which `describeRetry` adds.
+  // Until the retry starts, the message contains only the requester, which `describeRetry` adds anyway.
   const message = resource.override?.action === "Retry" && resource.message?.startsWith("retried by ") ? null : resource.message;
   const texts = [message, describeRetry(resource)].filter(Boolean);
   const additions = [resource.reason, ...(resource.warnings ?? [])].filter((addition) => addition && !texts.some((text) => text.includes(addition)));
   return [...texts, ...additions].join("; ");
 }
 
-// Describes a retry by a person. The message already names the person of other overrides.
+// Describes a retry by a user. For other overrides, the message already contains the user.
 function describeRetry({ override }) {
-  // The record names only the latest override, which may be another one.
+  // The record contains only the latest override, which may not be a retry.
   if (!override?.retries || override.action !== "Retry") return null;
   return `retried ${override.retries === 1 ? "" : `${override.retries} times, last `}by ${override.by}${override.reason ? ` (${override.reason})` : ""}`;
 }

@@ -1,4 +1,4 @@
-// Live output of hooks, with a log for each hook.
+// Live output of hooks, with a separate log for each hook.
 
 import { apiPath } from "./api.js";
 import { fill, h } from "./dom.js";
@@ -11,12 +11,12 @@ const SHOW_INTERVAL = 250;
 const KINDS = ["line", "omitted", "note"];
 // Delay before the stream is opened again, in milliseconds.
 const RETRY_DELAY = 5000;
-// Time for which the stream stays open after the last hook has ended, so that its last lines arrive, in milliseconds.
+// Time in milliseconds that the stream stays open after the last hook has ended, so that the last lines arrive.
 const CLOSE_DELAY = 5000;
 // Maximum number of lines per update that are announced to screen readers.
 const ANNOUNCED_MAX = 10;
 
-// Follows the output of the hooks of an operation. `setRunning` is called with true while any hook runs.
+// Follows the output of the hooks of an operation. Call `setRunning` with true while any hook is running.
 export function followOutput(id, container) {
   const hooks = new Map();
   let [stream, queue, timer, retryTimer, closeTimer] = [null, [], null, null, null];
@@ -76,7 +76,7 @@ export function followOutput(id, container) {
         hook.droppedLines += 1;
       }
       hook.note.textContent = hook.droppedLines > 0 ? `Last ${LINES_MAX} lines.` : "";
-      // A reader who has scrolled up keeps the position.
+      // If the user has scrolled up, the scroll position is kept.
       if (hook.isAtEnd) hook.log.scrollTop = hook.log.scrollHeight;
       hook.isAtEnd = null;
     }
@@ -126,7 +126,7 @@ export function followOutput(id, container) {
   };
 }
 
-// Renders a line as text, with pod and container if the hook has several.
+// Renders a line as text, with pod and container if the hook has several of them.
 function renderLine(entry, hook) {
   if (entry.pod) hook.sources.add(`${entry.pod}, ${entry.container}`);
   const source = entry.pod && hook.sources.size > 1 ? h("small", null, `${entry.pod}, ${entry.container}: `) : null;

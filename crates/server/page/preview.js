@@ -53,7 +53,7 @@ function renderSteps(response, namespace) {
   ];
 }
 
-// Renders the changes of Applications that are synced by their own policies.
+// Renders the changes of Applications that sync according to their own policies.
 function renderWithoutSteps({ applications }, namespace) {
   const { created, changed, deleted } = applications;
   return [
@@ -98,7 +98,7 @@ function renderWithheld({ withheld }, namespace) {
     h("ul", null, entries.map(([application, reason]) => h("li", { "data-key": application }, createMemberLink({ application }, namespace), `: ${reason}`)))] : null;
 }
 
-// Creates the preview of a deletion: Applications in order, and kept objects.
+// Creates the preview of a deletion: the Applications in deletion order, and the objects that are kept.
 export function createDeletionPreview(path, signal) {
   return createPreviewSection("preview", "Deletion preview", "Preview deletion", "preview", async () => renderOrder(await get(`${path}/deletion`, signal)));
 }

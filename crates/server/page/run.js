@@ -8,7 +8,7 @@ import { renderSteps } from "./appset.js";
 import { KINDS, formatSkipped } from "./run-list.js";
 import { renderBadge, formatElapsed, formatClock, formatCount, renderCollapsible, formatTime, describeOrder, shortenRevision, renderTerms, renderTime } from "./format.js";
 
-// Number of events that are displayed at first.
+// Number of events that are displayed initially.
 const EVENTS_MAX = 200;
 
 export function showRun(view, namespace, name, id) {
@@ -69,7 +69,7 @@ export function showRun(view, namespace, name, id) {
     if ((isThisSet || kind === "reset") && (isOpen() || !run)) reload();
   });
   reload.now();
-  // Events of single Applications in the run do not emit an event of the ApplicationSet.
+  // Events of single Applications in the run don't trigger an event of the ApplicationSet.
   const ticking = setInterval(() => {
     if (isOpen() && !document.hidden) reload();
   }, 2000);
@@ -97,7 +97,7 @@ function renderHeader(run, namespace, name) {
   ];
 }
 
-// Describes the progress of a running rollout or deletion, and what blocks it.
+// Describes the progress of a running rollout or deletion, and the reason why it is blocked.
 function describeStatus(run) {
   const { explanation } = run;
   if (!explanation) return run.message;

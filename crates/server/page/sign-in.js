@@ -3,7 +3,8 @@
 import { session, signIn, getProviderSignInUrl, signOut } from "./api.js";
 import { fill, h, announce } from "./dom.js";
 
-// Returns the token of the address that `tidegate serve` printed, and removes it from the address and the history.
+// Returns the token from the URL that `tidegate serve` printed, and removes the token from the address bar and the
+// history.
 export function takeTokenFromAddress() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token) history.replaceState(null, "", location.pathname + location.search);
@@ -19,7 +20,7 @@ export function showSignIn(container, message, onSignedIn) {
   container.querySelector("#token, a.button").focus();
 }
 
-// Renders the link to the provider, which leads back to the current view.
+// Renders the link to the provider, which redirects back to the current view after the sign-in.
 function renderProviderLink() {
   return h("p", null, h("a.button.primary", { href: getProviderSignInUrl() }, `Sign in with ${session.provider}`));
 }

@@ -12,7 +12,7 @@ const PLANS_MAX = 20;
 
 // Returns true if a plan can still be executed.
 const isOpen = (plan) => !["executed", "withdrawn"].includes(plan.state);
-// Describes the actions of a plan: `2 to create, 1 to prune`.
+// Describes the actions of a plan, as in `2 to create, 1 to prune`.
 const describeActions = ({ actions }) => Object.entries(actions).map(([action, number]) => (action === "prune-skipped" ? `${number} not pruned` : `${number} to ${action}`)).join(", ") || "nothing to do";
 const formatRevision = ({ revision }) => shortenRevision(revision);
 
@@ -21,7 +21,7 @@ export function createStoredPlans(namespace, name, signal) {
   const listPath = query("/api/v1/plans", { application: `${namespace}/${name}`, limit: PLANS_MAX });
   const displayName = formatApplicationName(namespace, name);
   const state = { app: null, resources: [], answer: null, problem: null };
-  // Changes of the opened plans, by hash.
+  // Changes of the expanded plans, by hash.
   const changes = new Map();
 
   async function load() {
@@ -39,7 +39,7 @@ export function createStoredPlans(namespace, name, signal) {
     }
   }
 
-  // Loads the changes of a plan in the current cluster. An earlier request may be answered later.
+  // Loads the changes of a plan in the current cluster. The response to an earlier request may arrive later.
   async function loadChanges(hash) {
     const request = {};
     changes.set(hash, { ...changes.get(hash), request });
@@ -51,7 +51,7 @@ export function createStoredPlans(namespace, name, signal) {
 
   function draw() {
     const { app, resources, answer, problem } = state;
-    // The plan that waits for approval has its own section in the view.
+    // The plan that is waiting for approval has its own section in the view.
     const visible = (answer?.items ?? []).filter((plan) => plan.state !== "waiting");
     const onToggle = (plan) => (event) => {
       if (event.target.open && isOpen(plan) && !changes.has(plan.hash)) loadChanges(plan.hash);
@@ -67,7 +67,7 @@ export function createStoredPlans(namespace, name, signal) {
       app && !app.deleting && isOperator() ? h("div.actions", null, createStoreButton(app, resources, load)) : null);
   }
 
-  // `update` sets the summary and the objects of the Application, which the buttons need.
+  // `update` sets the summary and the objects of the Application, which the buttons depend on.
   return { element, load, update: (app, resources) => { Object.assign(state, { app, resources }); draw(); } };
 }
 
@@ -90,14 +90,14 @@ function renderChanges(result) {
 
 const isPlanOutdated = (warning) => warning.code === "plan-moved";
 
-// Renders the validity of a plan in the current state of the cluster.
+// Renders whether a plan is valid for the current state of the cluster.
 function renderValidity({ warnings }) {
   const findings = warnings.filter(isPlanOutdated);
   return findings.length > 0 ? h("p.problem", null, findings.map((finding) => finding.message).join("; "))
     : h("p.quiet", null, "The plan is still valid for the current state of the cluster.");
 }
 
-// Creates the button that approves a plan. `onApproved` is called afterwards.
+// Creates the button that approves a plan. Calls `onApproved` afterwards.
 export function createApproveButton(app, plan, onApproved) {
   if (!isOperator() || app.deleting || !plan) return null;
   if (plan.approvalDeniedReason) return h("p.quiet", null, `You cannot approve this plan: ${plan.approvalDeniedReason}.`);
@@ -135,7 +135,7 @@ function createExecuteButton(app, plan, load) {
     title: `Sync plan ${hash}`,
     description: [
       `Plan ${hash} of ${app.namespace}/${app.name} is executed on ${app.destination.cluster}: ${describeActions(plan)}, revision ${formatRevision(plan)}.`,
-      "Later commits are ignored. If the plan no longer matches the cluster, the service rejects it and names what has changed.",
+      "Later commits are ignored. If the plan no longer matches the cluster, the service rejects it and lists the changes.",
     ],
     preview: async () => renderValidity(await get(`${apiPath.plan(plan.hash)}/diff`)),
     fields: [{ name: "allowDrift", label: "Execute even if fields outside the plan have changed", kind: "check" }, REASON_FIELD],

@@ -1,4 +1,4 @@
-// Pictures for download: SVG files that contain their colors, because a file has no style sheet.
+// Pictures for download: SVG files that define their own colors, because a file has no style sheet.
 
 import { h, svg } from "./dom.js";
 
@@ -25,7 +25,8 @@ export function savePicture(picture, name) {
   URL.revokeObjectURL(url);
 }
 
-// Creates a download button. `draw` creates the picture on a click; `subject` names it for screen readers.
+// Creates a download button. `draw` creates the picture when the button is clicked; `subject` describes the
+// picture for screen readers.
 export function createSaveButton(subject, name, draw) {
   return h("button", { type: "button", onclick: () => savePicture(draw(), name), "data-do": `save ${subject}`, "aria-label": `Save ${subject} as SVG` }, "Save as SVG");
 }

@@ -1,11 +1,11 @@
-// Model of the timeline of an operation: states, waits and their reasons, derived from the recorded events. Running and finished operations
-// are read from the same log.
+// Model of the timeline of an operation: states, waits and their reasons, derived from the recorded events. The events of running
+// and finished operations have the same format.
 
 import { TimelineRow } from "./timeline-row.js";
 
 // States in which the operation waits for something.
 const WAITS = new Set(["Held", "AwaitingHealth", "AwaitingGone", "Settling", "AwaitingRetry"]);
-// Maximum number of named objects that a wave waits for.
+// Maximum number of objects in a wave that are listed as the reason for waiting.
 const NAMES_MAX = 3;
 const HEALTH = { Healthy: "good", Progressing: "wait", Degraded: "bad", Missing: "warn", Suspended: "wait", Unknown: "dull" };
 const getKey = (object) => `${object.group ?? ""}/${object.kind}/${object.namespace}/${object.name}`;
@@ -13,11 +13,12 @@ const getWaveKey = ({ phase, wave }) => `${phase} ${wave}`;
 const DELETION_WAIT = "waiting for deletion";
 const CALL_FAILED = "Call failed";
 const joinLabels = (rows) => [...rows.slice(0, NAMES_MAX).map((row) => row.label), ...(rows.length > NAMES_MAX ? [`${rows.length - NAMES_MAX} more`] : [])].join(", ");
-// The operation that holds the claim, and who runs it. A successor has no ID until the operation that it supersedes has ended.
+// Describes the operation that holds the claim, and the process that runs it. A successor has no ID until the operation that
+// it supersedes has ended.
 const formatHolder = (holder) => [holder?.operation ? `operation ${holder.operation}` : "another sync", holder?.identity].filter(Boolean).join(" of ");
 const withReason = (what, reason) => (reason ? `${what}: ${reason}` : what);
 
-// Methods that apply the events, by kind. Other kinds have no visible effect.
+// Methods that apply the events, by kind. Events of other kinds have no visible effect.
 const HANDLERS = {
   accepted: "onAccepted", planned: "onPlanned", "stage-changed": "onStageChanged", "gate-evaluated": "onGateEvaluated",
   applied: "onApplied", "runner-started": "onRunnerStarted", "health-changed": "onHealthChanged", "reason-changed": "onReasonChanged",
@@ -58,12 +59,12 @@ export class TimelineModel {
 
   applyEvent(event, details, at) {
     const handler = HANDLERS[event.kind];
-    // An override names its wave, which may not be the current one.
+    // An override contains its wave, which may not be the current wave.
     const wave = event.kind === "overridden" && details.phase ? details : this.wave;
     if (handler) this[handler](details, at, event.object ? this.findRow(event.object, wave) : null, event);
   }
 
-  // Returns the row of an object, preferably in the given wave, because a hook can run in several.
+  // Returns the row of an object, preferably in the given wave, because a hook can run in several waves.
   findRow(object, wave) {
     const rowKey = getKey(object);
     const waveObjectKey = wave ? `${getWaveKey(wave)} ${rowKey}` : null;
@@ -71,7 +72,7 @@ export class TimelineModel {
     return [...this.objects].find(([name]) => name.endsWith(` ${rowKey}`))?.[1] ?? null;
   }
 
-  // Returns true if a call about an object has failed and is repeated soon.
+  // Returns true if a call for an object has failed and will be retried soon.
   isAwaitingCall({ syncPhase, wave, ...object }) {
     return this.objects.get(`${getWaveKey({ phase: syncPhase, wave })} ${getKey(object)}`)?.openSpan?.state === CALL_FAILED;
   }
@@ -122,7 +123,7 @@ export class TimelineModel {
     if (this.wave && details.state === "Passed") {
       this.getWaveRow(this.wave).addMark(at, "passed", "good");
       this.getWaveRow(this.wave).outcome = "Passed";
-      // Objects whose health is not awaited have no event for their completion.
+      // There is no event for the completion of objects whose health is not awaited.
       this.getWaveRow(this.wave).children.filter((child) => child.openSpan && child.state === "Applied").forEach((child) => {
         child.endSpan(at);
         child.outcome = "Succeeded";
@@ -132,12 +133,12 @@ export class TimelineModel {
       reason = this.describeWait(details.state, row);
       row.beginSpan(at, details.state, isWait ? "wait" : "busy", reason, this.attempt);
     }
-    // The operation stays paused until it is resumed.
+    // The operation remains paused until it is resumed.
     if (this.stateBeforePause !== null) this.stateBeforePause = { state: details.state, reason };
     else this.operation.beginSpan(at, details.state, isWait ? "wait" : "busy", reason, this.attempt);
   }
 
-  // Describes what a wave waits for in a state.
+  // Describes the reason why a wave is waiting in a state.
   describeWait(state, row) {
     if (state === "Held" && row.gates?.length > 0) return `waiting for gate ${row.gates.join(", ")}`;
     if (state === "Held") return row.children.some((child) => child.action === "prune") ? "waiting for confirmation of the prunes" : "";
@@ -146,7 +147,7 @@ export class TimelineModel {
     const openRows = row.children.filter((child) => child.openSpan && child.openSpan.tone !== "good");
     const deleting = openRows.filter((child) => child.openSpan.state === "Deleting");
     const hooks = openRows.filter((child) => child.isHook && !deleting.includes(child));
-    // A plan with one wave waits only for its hooks.
+    // In a plan with a single wave, the operation waits only for hooks.
     const resources = this.plan.length > 1 ? openRows.filter((child) => !child.isHook && !deleting.includes(child)) : [];
     const parts = [["the health of", resources], ["the completion of", hooks], ["the deletion of", deleting]].filter(([, rows]) => rows.length > 0);
     if (parts.length === 0) return state === "AwaitingGone" ? "waiting for the deletion of older objects" : "";
@@ -224,7 +225,7 @@ export class TimelineModel {
     const isGood = details.phase === "Succeeded";
     if (row.spans.length === 0) row.beginSpan(at, details.phase, isGood ? "good" : "bad", details.message, this.attempt);
     row.endSpan(at);
-    // The wait keeps its reason; the message is used only if there was none.
+    // The wait keeps its reason; the message is used only if it has no reason.
     if (isGood) row.spans.at(-1).reason ||= details.message;
     row.outcome = details.phase;
     row.addMark(at, withReason(details.phase, details.message), isGood ? "good" : "bad");
@@ -338,7 +339,7 @@ export class TimelineModel {
     return (this.waves.get(getWaveKey(wave))?.children ?? []).filter((child) => this.applied.has(child)).length;
   }
 
-  // Returns the rows in order: the operation, each phase, its waves, their objects.
+  // Returns the rows in order: the operation, then each phase with its waves and their objects.
   rows() {
     const rows = [this.operation];
     let phase = null;

@@ -1,4 +1,4 @@
-// A row of the timeline: consecutive spans, and momentary marks.
+// A row of the timeline, with consecutive spans and point-in-time marks.
 export class TimelineRow {
   constructor(label, level) {
     Object.assign(this, { label, level, spans: [], marks: [], children: [], outcome: null });
@@ -33,7 +33,8 @@ export class TimelineRow {
     return Math.min(...this.spans.map((span) => span.from), ...this.children.map((child) => child.from));
   }
 
-  // Returns the total duration, or the duration with or without waiting if `wait` is given.
+  // Returns the total duration. If `wait` is set, returns only the time spent waiting (true) or not waiting
+  // (false).
   getDuration(now, wait = null) {
     return this.spans.filter((span) => wait === null || (span.tone === "wait") === wait)
       .reduce((sum, span) => sum + (span.to ?? now) - span.from, 0);

@@ -8,22 +8,22 @@ const ROW_HEIGHT = 24;
 const AXIS_HEIGHT = 26;
 // Height of the optional title.
 const TITLE_HEIGHT = 54;
-// Width of a label of the axis, in pixels.
+// Width of an axis label, in pixels.
 const AXIS_LABEL_WIDTH = 80;
-// Below this width, names are above their bars.
+// Width below which names are placed above their bars, in pixels.
 const NARROW_WIDTH = 620;
-// Maximum number of drawn objects. The longest ones and those with problems are preferred.
+// Maximum number of drawn objects. Objects with problems and the longest bars take precedence.
 const OBJECTS_MAX = 150;
-// Maximum number of described spans per row; the newest ones.
+// Maximum number of described spans per row. The newest spans are described.
 const SPANS_MAX = 200;
-// Waits without a reason that are shorter than this are not described, in milliseconds.
+// Minimum duration of waits without a reason that are described, in milliseconds.
 const SHORT_WAIT = 50;
-// States in which every applied or deleted object waits for a while.
+// States in which every applied or deleted object waits for some time.
 const USUAL_STATES = new Set(["Applied", "Running", "Progressing", "Deleting"]);
 const INDENT = { operation: 0, phase: 0, wave: 10, object: 22 };
 const STEPS = [0.1, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 86400];
 
-// Returns the drawn rows, and the number of omitted ones.
+// Returns the rows to draw, and the number of omitted rows.
 export function selectRows(model, now) {
   const rows = model.rows();
   const objectRows = rows.filter((row) => row.level === "object" && row.spans.length > 0);
@@ -67,7 +67,7 @@ function drawGrid(picture, { from, to, x, total, inner }) {
   const step = STEPS.find((candidate) => ((to - from) / 1000 / candidate) * 100 <= inner) ?? STEPS.at(-1);
   for (let at = 0; at <= (to - from) / 1000; at += step) {
     const position = x(from + at * 1000);
-    // At the right edge, the label is to the left of its line.
+    // At the right edge, place the label to the left of its line.
     const isLast = position + AXIS_LABEL_WIDTH > x(to) + 12;
     picture.append(svg("line.grid", { x1: position, x2: position, y1: AXIS_HEIGHT - 6, y2: total }),
       svg("text.axis", { x: isLast ? position - 3 : position + 2, y: 14, "text-anchor": isLast ? "end" : null }, at === 0 ? formatClock(from) : `+${formatDuration(at * 1000)}`));
@@ -101,7 +101,7 @@ function drawRow(picture, row, { y, height, isNarrow, margin, x, to }) {
   picture.append(group);
 }
 
-// Renders the waits with their lengths, and other spans with a reason, newest last.
+// Renders the waits with their durations, and other spans that have a reason, newest last.
 function renderReasons(row, now) {
   const getLength = (span) => (span.to ?? now) - span.from;
   const spans = row.spans.filter((span) => span.reason || (span.tone === "wait" && (span.to === null || getLength(span) >= SHORT_WAIT)));
@@ -116,7 +116,8 @@ function renderReasons(row, now) {
   ];
 }
 
-// Renders the timeline as a table. Its roles are explicit, because the phone layout changes `display`, which removes the implicit ones.
+// Renders the timeline as a table. Its roles are explicit, because the phone layout changes `display`, which removes the implicit
+// roles.
 export function renderTimelineTable(model, now) {
   const headings = ["Item", "Started", "Duration", "Waited", "Attempts", "State", "Waits and reasons", "Events"];
   const [rows] = selectRows(model, now);
@@ -142,7 +143,7 @@ export function renderLegend() {
   return h("ul.legend", { "aria-label": "Colors" }, entries.map(([tone, word]) => h("li", null, h(`span.swatch.${tone}`, { "aria-hidden": "true" }), word)));
 }
 
-// Redraws when the width of the container changes. Returns a function that stops this.
+// Redraws when the width of the container changes. Returns a function that stops redrawing.
 export function redrawOnResize(container, draw) {
   let width = 0;
   const observer = new ResizeObserver(([entry]) => {

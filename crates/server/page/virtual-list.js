@@ -5,9 +5,9 @@ import { h, refill, announce, debounce } from "./dom.js";
 import { formatCount } from "./format.js";
 
 const PART_SIZE = 100;
-// Number of additional rows above and below the visible ones.
+// Number of additional rows above and below the visible rows.
 const OVERSCAN = 8;
-// Maximum number of cached parts. The least recently visible ones are dropped.
+// Maximum number of cached parts. The parts that were visible least recently are dropped.
 const PARTS_MAX = 60;
 // Minimum delay between refetches after changes that may move rows, in milliseconds.
 const REFETCH_DELAY = 1000;
@@ -65,7 +65,7 @@ export class LongList {
       if (this.changes !== changes) this.refetchLater();
     } catch (problem) {
       if (problem.name === "AbortError") return;
-      // The old items stay visible until the retry.
+      // The old items remain visible until the retry.
       entry.generation = -1;
       this.setTotal({ total: this.total, problem });
       clearTimeout(this.retry);
@@ -145,7 +145,7 @@ export class LongList {
     if (item) row.dataset.key = this.key(item);
     else delete row.dataset.key;
     row.style.setProperty("transform", `translateY(${index * height}px)`);
-    // Unchanged cells stay, so that a link does not disappear under the pointer.
+    // Unchanged cells are kept, so that a link does not disappear under the pointer.
     refill(row, item ? this.cells(item).map((cell, column) => h(`div.cell.${this.columns[column][1]}`, { role: "cell" }, cell))
       : this.columns.map(([, name]) => h(`div.cell.${name}`, { role: "cell" }, name === "name" ? "…" : "")));
   }
@@ -156,7 +156,7 @@ export class LongList {
     this.body.insertBefore(row, next ?? null);
   }
 
-  // Updates the row of an item immediately, and the order of the list soon.
+  // Updates the row of an item immediately, and the order of the list after a short delay.
   updateItem(item, mayMoveOthers) {
     this.changes += 1;
     const key = this.key(item);

@@ -12,7 +12,7 @@ const HEADER_HEIGHT = 66;
 const BAR_HEIGHT = 64;
 // Maximum number of columns per line of the picture.
 const COLUMNS_MAX = 6;
-// Maximum number of named objects per wave.
+// Maximum number of objects per wave that are listed by name.
 const OBJECTS_MAX = 30;
 // Maximum length of a text in characters.
 const TEXT_LENGTH = 28;
@@ -22,8 +22,8 @@ export function describeObjects(tasks, getState) {
   return tasks.map((task) => ({ name: `${task.hook ? "hook " : ""}${formatObjectName(task)}`, state: getState(task) }));
 }
 
-// Draws waves. Each has a phase, a number and objects, and optionally a state, a text, and the shares of its objects that are applied,
-// finished, failed or done.
+// Draws waves. Each wave has a phase, a number and objects. Optionally, it has a state, a text, and the shares of its objects
+// that are applied, finished, failed or done.
 export function drawWavesPicture({ title, text, waves }) {
   const rows = [];
   for (let start = 0; start < waves.length; start += COLUMNS_MAX) rows.push(waves.slice(start, start + COLUMNS_MAX));

@@ -3,21 +3,21 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Role of a token or of a group of people. Each role includes the permissions of the previous ones.
+/// Role of a token or of a group of users. Each role includes the permissions of the previous roles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// May read.
+    /// Permits reading.
     ReadOnly,
-    /// May run operations and change applications.
+    /// Permits running operations and changing applications.
     Operator,
 }
 
 /// A caller of the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Name of the caller's token. For people who signed in with a provider, `oidc:` and the user name. Empty without
-    /// authentication.
+    /// Name of the caller's token, or `oidc:` and the user name for a user who signed in with a provider.
+    /// Empty without authentication.
     pub name: String,
     /// Role of the caller.
     pub role: Role,
@@ -30,26 +30,26 @@ impl Caller {
     }
 }
 
-/// A person whom a provider has authenticated.
+/// A user whom a provider has authenticated.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
-    /// Name, with the prefix for people who signed in with a provider, and role.
+    /// The user's role, and the user name with the prefix `oidc:`.
     pub caller: Caller,
-    /// Identifier at the provider.
+    /// The provider's identifier for the user.
     pub subject: String,
 }
 
 /// Access rule of a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// Everyone, without a rate limit, so that other callers cannot block liveness checks.
+    /// Open to everyone, without a rate limit, so that other callers cannot block liveness checks.
     Probe,
-    /// Everyone, because the response reveals nothing about managed applications.
+    /// Open to everyone, because the response reveals nothing about managed applications.
     Public,
-    /// Everyone; the response contains the caller's identity.
+    /// Open to everyone; the response contains the caller's identity.
     OptionalAuth,
-    /// Senders that sign their requests.
+    /// Restricted to senders that sign their requests.
     SignedRequest,
-    /// Callers who have this role.
+    /// Restricted to callers with this role.
     RequiresRole(Role),
 }

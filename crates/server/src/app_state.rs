@@ -1,4 +1,4 @@
-//! State of the API server: the process's handles, once they are available.
+//! State of the API server: the handles of the process, once they are available.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,13 +14,14 @@ use crate::limits::Limits;
 use crate::metrics::{Metrics, render_metrics};
 use crate::problem::{Code, Problem};
 
-/// The process's handles, which are needed to answer requests.
+/// Handles of the process that are required to answer requests.
 struct ServiceHandles {
     queries: Arc<Queries>,
     engine: Engine,
 }
 
-/// State of the API server. The server accepts requests before the handles are available, and reports which part is missing.
+/// State of the API server. The server accepts requests before the handles are available, and reports the
+/// part that is missing.
 pub struct AppState {
     handles: OnceLock<ServiceHandles>,
     shutdown: watch::Sender<bool>,
@@ -56,9 +57,9 @@ impl AppState {
         }
     }
 
-    /// Sets the handles once the log is open and the engine is running.
+    /// Sets the handles. Called once the log is open and the engine is running.
     pub fn set_handles(&self, queries: Arc<Queries>, engine: Engine) {
-        // Both end when the engine ends.
+        // Both tasks end when the engine ends.
         let (event_buffer, metrics) = (Arc::clone(&self.event_buffer), Arc::clone(&self.metrics));
         tokio::spawn(publish_events(engine.clone(), Arc::clone(&queries), event_buffer, metrics));
         let (metrics, counted) = (Arc::clone(&self.metrics), engine.clone());
@@ -131,7 +132,7 @@ impl AppState {
         Some(failure?.to_string())
     }
 
-    /// Returns the missing part because of which the server is not ready, if any.
+    /// Returns the part that prevents the server from being ready, if any.
     pub(crate) fn missing_part(&self) -> Option<String> {
         if *self.shutdown.borrow() {
             return Some("the process is shutting down".to_owned());

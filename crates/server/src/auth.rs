@@ -1,8 +1,9 @@
-//! Authentication by a token, by a session that was opened with a token or a provider, or by running on this machine.
+//! Authentication of callers by a token, by a session that was opened with a token or a provider, or because
+//! they run on this machine.
 //!
-//! A browser sends cookies with every request, including requests that foreign pages trigger. A change that is requested with a
-//! cookie must therefore come from our own page. This is proven by the origin that the browser reports, and by a CSRF token that
-//! only a page which can read our responses knows.
+//! A browser sends cookies with every request, including requests that foreign pages trigger. A change that
+//! is requested with a cookie must therefore come from our own page. Two proofs are required: the origin that
+//! the browser reports, and a CSRF token, which only a page with access to our responses can send.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,14 +24,14 @@ use crate::tokens::{AuthContext, Tokens, is_same};
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-tidegate-csrf");
 /// Header in which a browser reports the origin of a request.
 const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
-/// Name of the session cookie over TLS. Browsers accept it only over TLS and only for this host.
+/// Name of the session cookie over TLS. Browsers accept it only over TLS, and only for this host.
 const SECURE_SESSION_COOKIE: &str = "__Host-tidegate-session";
 /// Name of the cookie for a pending login over TLS.
 const SECURE_LOGIN_COOKIE: &str = "__Host-tidegate-signing-in";
 
 /// Authentication of requests.
 pub(crate) struct Authenticator {
-    /// `None` if callers on this machine have read access without a token.
+    /// Access tokens. `None` if callers on this machine have read access without a token.
     tokens: Option<Arc<Tokens>>,
     /// OpenID provider for sign-in.
     oidc: Option<Arc<Oidc>>,
@@ -167,8 +168,8 @@ impl Authenticator {
         self.find_cookie(headers, (SECURE_SESSION_COOKIE, &self.session_cookie))
     }
 
-    /// Returns the secret from a cookie. The TLS cookie takes precedence, because other hosts in the same domain cannot set it.
-    /// If the service terminates TLS, only that cookie is accepted.
+    /// Returns the secret from a cookie. The cookie for TLS takes precedence, because other hosts in the same
+    /// domain cannot set it. If the service terminates TLS, only that cookie is accepted.
     fn find_cookie<'h>(&self, headers: &'h HeaderMap, (secure, plain): (&str, &str)) -> Option<&'h str> {
         let named = |wanted: &str| {
             let all = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
@@ -206,7 +207,7 @@ impl Authenticator {
         self.open_session(caller, (Principal::Token(digest), LIFETIME_MAX), is_secure, now)
     }
 
-    /// Opens a session for a person whom a provider has authenticated.
+    /// Opens a session for a user whom a provider has authenticated.
     pub fn sign_in_person(
         &self,
         person: Person,
@@ -241,7 +242,8 @@ impl Authenticator {
         format_cookie((name, secret), seconds, "Strict", is_secure)
     }
 
-    /// Returns the cookie for a login in progress. It must also be sent when the provider redirects back from another site.
+    /// Returns the cookie for a login in progress. The browser must also send it when the provider redirects
+    /// back from another site.
     pub fn login_cookie(&self, is_secure: bool, secret: &str) -> Option<HeaderValue> {
         let name = if is_secure { SECURE_LOGIN_COOKIE } else { self.login_cookie.as_str() };
         format_cookie((name, secret), oidc::LOGIN_TIMEOUT.as_secs(), "Lax", is_secure)
@@ -281,8 +283,8 @@ pub(crate) struct RequestOrigin {
     pub authenticator: Arc<Authenticator>,
     /// True if the caller is authenticated. Otherwise the response contains no other information.
     pub is_authenticated: bool,
-    /// True if our own page sent the request over TLS, false if it sent the request over plain HTTP. If another page sent the
-    /// request, the resulting problem.
+    /// True if our own page sent the request over TLS, false if our page sent it over plain HTTP. If another
+    /// page sent the request, contains the resulting problem.
     own_page: Result<bool, Problem>,
     /// Host of the request.
     pub host: String,
@@ -335,8 +337,8 @@ fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// Checks the host of a request without tokens. If a foreign page's name resolves to this machine (DNS rebinding), the browser
-/// sends the page's name as the host.
+/// Checks the host of a request without tokens. If the host name of a foreign page resolves to this machine
+/// (DNS rebinding), the browser sends that name as the host.
 fn check_local_host(headers: &HeaderMap) -> Result<(), Problem> {
     let host = single_header(headers, &header::HOST)?.unwrap_or_default();
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

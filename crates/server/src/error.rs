@@ -1,4 +1,4 @@
-//! Errors when starting the API server. Every message says what to do next.
+//! Errors when starting the API server. Every message explains how to proceed.
 
 use std::io;
 use std::net::SocketAddr;
@@ -22,7 +22,7 @@ pub enum ServerError {
     Bind {
         /// Configured address.
         listen: SocketAddr,
-        /// Error of the system.
+        /// Error of the operating system.
         source: io::Error,
     },
     /// A configuration file cannot be read.
@@ -30,10 +30,10 @@ pub enum ServerError {
     ReadFile {
         /// Path of the file.
         path: PathBuf,
-        /// Error of the system.
+        /// Error of the operating system.
         source: io::Error,
     },
-    /// Other users have too many permissions on a file.
+    /// The permissions of a file give other users too much access.
     #[error("{} has mode {mode:o}, which gives other users access: {why}; {advice}", path.display())]
     FilePermissions {
         /// Path of the file.
@@ -45,7 +45,8 @@ pub enum ServerError {
         /// Next step for the user.
         advice: &'static str,
     },
-    /// A line of the token file is invalid. The error does not quote it: it may contain a token.
+    /// A line of the token file is invalid. The error does not quote the line, because it may contain a
+    /// token.
     #[error("{}, line {line}: {why}; use NAME ROLE sha256:HEX, where ROLE is read-only or operator", path.display())]
     InvalidToken {
         /// Token file.
@@ -61,7 +62,7 @@ pub enum ServerError {
         /// Token file.
         path: PathBuf,
     },
-    /// No token can be generated.
+    /// A token cannot be generated.
     #[error("cannot generate a token, because the system provides no random numbers; use --tokens FILE")]
     TokenGeneration,
     /// The webhook secrets are invalid. The error does not quote them.

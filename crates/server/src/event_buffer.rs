@@ -1,4 +1,5 @@
-//! Numbered stream of the events of applications, ApplicationSets and operations. Keeps the newest events for subscribers.
+//! Numbered stream of the events of applications, ApplicationSets and operations. The buffer keeps the newest
+//! events for subscribers.
 //!
 //! ```text
 //! Engine::events_from_now ───────────┐
@@ -7,9 +8,9 @@
 //!                                                           operation log ◀─────┘
 //! ```
 //!
-//! A reader only holds a number, so a slow reader doesn't cost memory. If the buffer has already dropped the reader's next event,
-//! the server disconnects the reader, and the client reconnects with its last event ID. Events that are no longer in the buffer
-//! come from the log.
+//! A reader stores only a number, so a slow reader doesn't use more memory. If the buffer has already dropped
+//! the reader's next event, the server disconnects the reader, and the client reconnects with its last event
+//! ID. Events that are no longer in the buffer are read from the log.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -19,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_model::{OperationId, Timestamp};
 use tokio::sync::watch;
 
-/// Maximum number of events kept: a few minutes of a busy fleet.
+/// Maximum number of events in the buffer, which covers a few minutes of a busy fleet.
 const EVENTS_MAX: usize = 4096;
 const EVENT_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of events returned at once.
@@ -39,11 +40,11 @@ pub(crate) struct BufferedEvent {
 /// Subject of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventSubject {
-    /// Application, by the name that operations use; empty if there is none.
+    /// Application, by the name that operations use; empty if the event doesn't concern an application.
     pub application: String,
-    /// ApplicationSet, by the name that operations use; empty if there is none.
+    /// ApplicationSet, by the name that operations use; empty if the event doesn't concern an ApplicationSet.
     pub appset: String,
-    /// Operation, if the event is about one.
+    /// Operation, if the event concerns an operation.
     pub operation: Option<OperationId>,
 }
 
@@ -54,7 +55,7 @@ pub(crate) struct EventId {
     process: u64,
     /// Number of the event.
     pub number: u64,
-    /// Time of the event. Determines the position in the log if the number is no longer valid.
+    /// Time of the event. It determines the position in the log if the number is no longer valid.
     pub at: Timestamp,
 }
 
@@ -95,7 +96,7 @@ struct BufferContents {
     last_time: Timestamp,
 }
 
-/// The requested events are no longer in the buffer.
+/// Error for requested events that are no longer in the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventsExpired;
 
@@ -113,7 +114,7 @@ impl EventBuffer {
     /// Adds an event.
     pub fn publish(&self, kind: &'static str, subject: EventSubject, at: Timestamp, data: String) {
         let mut posted = self.lock_contents();
-        // The time of an event is occasionally slightly before the time of the previous one.
+        // The time of an event is occasionally slightly earlier than the time of the previous event.
         posted.last_time = posted.last_time.max(at);
         posted.last_number = posted.last_number.saturating_add(1);
         let id = EventId { process: self.process, number: posted.last_number, at: posted.last_time };
@@ -146,7 +147,7 @@ impl EventBuffer {
         id.process == self.process && self.events_after(id.number).is_ok()
     }
 
-    /// Returns some of the events after a number, in order; empty if that was the newest event.
+    /// Returns a batch of events after a number, in order; empty if the number belongs to the newest event.
     pub fn events_after(&self, number: u64) -> Result<Vec<Arc<BufferedEvent>>, EventsExpired> {
         let posted = self.lock_contents();
         let oldest =

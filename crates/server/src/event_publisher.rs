@@ -33,7 +33,7 @@ pub(crate) enum StreamEvent {
     ApplicationSet(Box<AppSetSummary>),
     /// An ApplicationSet was removed.
     ApplicationSetRemoved(ObjectName),
-    /// A plan of an application was stored, or a decision about it was made.
+    /// A plan of an application was stored, or a user made a decision about a plan.
     Plan(PlanName),
     /// An event of an operation, including events of its tasks.
     Operation(Box<EventDocument>),
@@ -166,7 +166,7 @@ fn publish_operation_event(event_buffer: &EventBuffer, event: &Event) {
     event_buffer.publish(news.kind(), about, at, news.to_json());
 }
 
-/// Managed objects whose changes are published as events of the stream.
+/// Managed objects that have events in the stream when they change.
 trait ManagedObjects {
     /// Current state of one object.
     type Summary: Serialize;
@@ -176,7 +176,8 @@ trait ManagedObjects {
     fn find_summary(&self, key: &AppKey) -> Option<Self::Summary>;
     /// Records the current state; `None` if the object was removed.
     fn record_state(&self, _key: &AppKey, _line: Option<&Self::Summary>) {}
-    /// Returns a digest of the state. If it is the same after a new observation, no event is published.
+    /// Returns a digest of the state. If the digest is the same after a new observation, no event is
+    /// published.
     fn digest(line: &Self::Summary) -> u64;
     fn changed_event(line: Self::Summary) -> StreamEvent;
     fn removed_event(name: ObjectName) -> StreamEvent;
@@ -186,7 +187,7 @@ trait ManagedObjects {
 /// Applications, each with a flag that is set if the last operation did not write anything.
 struct ManagedApplications {
     service: ApplicationService,
-    /// ApplicationSets, which know why applications are waiting in progressive syncs.
+    /// ApplicationSet service, which provides the reasons why applications are waiting in progressive syncs.
     appsets: Option<AppSetService>,
     metrics: Arc<Metrics>,
 }
@@ -296,7 +297,7 @@ impl<S: ManagedObjects> ObjectWatch<S> {
                     self.publish_state(key, Some(line), event_buffer);
                 }
             }
-            // The engine ends too.
+            // The engine is ending too.
             Err(RecvError::Closed) => {}
         }
     }

@@ -1,6 +1,7 @@
-//! Framing of requests, which the HTTP library hides. It silently drops `Content-Length` from a request that
-//! also has `Transfer-Encoding`. A proxy that trusts the length would end such a request elsewhere. It rejects
-//! malformed framing with an empty response; here such a request gets a problem.
+//! Framing of requests, which the HTTP library doesn't expose. The library silently drops `Content-Length`
+//! from a request that also has `Transfer-Encoding`, although a proxy that trusts the length would end such a
+//! request at a different byte. The library also rejects malformed framing with an empty response, whereas
+//! this module responds with a problem.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,24 +11,26 @@ use http::Uri;
 use crate::middleware::finish_response;
 use crate::problem::{Code, Problem};
 
-/// Maximum number of stored bytes of a header line: no valid line of the two headers is longer.
+/// Maximum number of bytes of a header line that are stored. No valid line of the two headers is longer.
 const LINE_MAX: usize = 256;
-/// Maximum length that the HTTP library gets: it takes those near the maximum of the type for malformed.
+/// Maximum `Content-Length` that is passed to the HTTP library, which treats lengths near the maximum of the
+/// integer type as malformed.
 const LENGTH_MAX: u64 = 1 << 62;
 
 /// Framing of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Framing {
-    /// Content-Length, or a request without a body.
+    /// A `Content-Length` header, or no body.
     Length,
-    /// Chunked encoding. The parser cannot tell where the next request starts, so the connection is closed after this request.
+    /// Chunked encoding. The parser can't determine the start of the next request, so the connection is
+    /// closed after this request.
     Chunked,
     /// Both headers, so the request is rejected.
     Ambiguous,
 }
 
-/// Framing of the unanswered requests on a connection, in order. Its size is limited by the library's buffer, which holds the
-/// heads of all these requests.
+/// Framing of the unanswered requests on a connection, in order. The library's buffer contains the heads of
+/// all these requests, which limits their number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FramingQueue(Arc<Mutex<VecDeque<Framing>>>);
 
@@ -48,23 +51,24 @@ pub(crate) struct HeadParser {
     place: ParserState,
     line: Vec<u8>,
     length: Option<u64>,
-    /// True if the last transfer encoding is chunked; `None` without any.
+    /// True if the last transfer encoding is chunked; `None` if the request has no transfer encoding.
     is_chunked: Option<bool>,
     /// First problem of the head.
     problem: Option<Problem>,
     found: FramingQueue,
 }
 
-/// Rejection of a head in place of the HTTP library.
+/// Rejection of a request head by this parser instead of the HTTP library.
 #[derive(Debug)]
 pub(crate) struct HeadRejection {
     problem: Problem,
-    /// Number of read bytes from the last one of the head on. Without them, the library sees no complete head.
+    /// Number of bytes to withhold from the library, starting with the last byte of the head. Without these
+    /// bytes, the library never receives the complete head.
     pub withheld: usize,
 }
 
 impl HeadRejection {
-    /// Returns the bytes of the response, after which the connection ends.
+    /// Returns the bytes of the response. The connection ends after this response.
     pub fn into_response(self) -> Vec<u8> {
         let body = serde_json::to_vec(&self.problem).unwrap_or_default();
         let (head, _) = finish_response(Err(self.problem)).into_parts();
@@ -105,7 +109,7 @@ impl HeadParser {
         }
     }
 
-    /// Parses the bytes that were read, up to a head that is rejected.
+    /// Parses bytes from the connection. Stops at a head that must be rejected, and returns the rejection.
     pub fn parse_bytes(&mut self, mut bytes: &[u8]) -> Option<HeadRejection> {
         loop {
             match self.place {
@@ -158,7 +162,7 @@ impl HeadParser {
                 let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
                 if name.eq_ignore_ascii_case(b"transfer-encoding") {
                     let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-                    // The end of a longer line is left to the library.
+                    // For a truncated line, the library checks the last encoding.
                     self.is_chunked = Some(is_cut || last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
                 } else if name.eq_ignore_ascii_case(b"content-length") {
                     self.parse_length(value.trim_ascii(), is_cut);
@@ -188,7 +192,7 @@ impl HeadParser {
         self.length = Some(length);
     }
 
-    /// Keeps the first problem of a head.
+    /// Records a problem of a head, unless the head already has one.
     fn add_problem(&mut self, problem: Problem) {
         self.problem.get_or_insert(problem);
     }
@@ -226,7 +230,8 @@ mod tests {
         found.lock_queue().iter().copied().collect()
     }
 
-    /// Parses until a head is rejected; returns the rejection and the number of bytes that the library sees.
+    /// Parses until a head is rejected. Returns the rejection and the number of bytes that the library
+    /// receives.
     fn parse_until_rejected(bytes: &[u8], pieces: usize) -> Option<(Code, usize)> {
         let found = FramingQueue::default();
         let mut heads = HeadParser::new(found.clone());

@@ -1,4 +1,4 @@
-//! Headers of requests.
+//! Helpers for request headers.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 

@@ -1,4 +1,4 @@
-//! Outgoing HTTP requests, one at a time, each with a time limit.
+//! Outgoing HTTP requests, sent one at a time, each with a time limit.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -19,7 +19,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// HTTP client. It is created when it is first used, because it has to load the system's trusted certificates.
+/// HTTP client. The underlying client is created on first use, because it has to load the system's trusted
+/// certificates.
 #[derive(Default)]
 pub(crate) struct HttpClient(OnceLock<Result<HttpsClient, String>>);
 

@@ -7,21 +7,23 @@ use std::time::Duration;
 pub struct Rate {
     /// Sustained rate per second.
     pub per_second: f64,
-    /// Maximum number of requests at once after a pause.
+    /// Maximum number of requests in a burst after a pause.
     pub burst: f64,
 }
 
 /// Limits on clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
-    /// Maximum number of connections; additional connections wait to be accepted. Each costs about 20 KiB and a file handle.
+    /// Maximum number of connections; additional connections wait to be accepted. Each connection uses about
+    /// 20 KiB of memory and a file handle.
     pub connections: usize,
-    /// Maximum number of connections from one address, so that one client cannot use all of them. Additional connections are
-    /// closed immediately.
+    /// Maximum number of connections from one address, so that one client cannot use up all connections.
+    /// Additional connections are closed immediately.
     pub connections_per_address: usize,
     /// Maximum number of event streams.
     pub streams: usize,
-    /// Maximum size of a request head in bytes, at least 8 KiB. This is ample, because names have at most 253 characters.
+    /// Maximum size of a request head in bytes, at least 8 KiB. This is sufficient, because names have at
+    /// most 253 characters.
     pub head_bytes: usize,
     /// Time limit for a request head, and for an idle connection.
     pub head_timeout: Duration,
@@ -37,11 +39,11 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// Time limit for open responses during shutdown.
     pub shutdown_timeout: Duration,
-    /// Rate limit for requests with the same token, or from the same signed-in person.
+    /// Rate limit for requests with the same token, or from the same signed-in user.
     pub caller_rate: Rate,
     /// Rate limit for all authenticated requests together.
     pub total_rate: Rate,
-    /// Rate limit for all unauthenticated requests together, to prevent guessing of tokens.
+    /// Rate limit for all unauthenticated requests together, which prevents guessing of tokens.
     pub unauthenticated_rate: Rate,
     /// Rate limit for page files, which are public. A view loads about twenty files from memory.
     pub page_rate: Rate,
@@ -49,13 +51,13 @@ pub struct Limits {
     pub provider_timeout: Duration,
     /// Maximum size of a response from an OpenID provider in bytes.
     pub provider_bytes: usize,
-    /// Minimum interval between fetches of the provider's keys when a token names an unknown key.
+    /// Minimum interval between fetches of the provider's keys for tokens that specify an unknown key.
     pub provider_keys_interval: Duration,
     /// Rate limit for webhook events from all senders together.
     pub webhook_rate: Rate,
-    /// Maximum size of a webhook event in bytes. Larger pushes are found by the next regular poll.
+    /// Maximum size of a webhook event in bytes. The next regular poll detects larger pushes.
     pub webhook_bytes: usize,
-    /// Maximum number of webhook events read at once whose sender is not known yet.
+    /// Maximum number of webhook events that are read at the same time before their senders are verified.
     pub webhook_bodies: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Connections: accepting, securing, limiting in number and time, and closing gracefully.
+//! Connections: accepts and secures them, limits their number and duration, and closes them gracefully.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -44,7 +44,7 @@ use crate::webhooks::{WEBHOOK_PATH, Webhooks};
 /// Delay before accepting connections again after the system has run out of file handles.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// API server, which listens until it is closed.
+/// API server. It listens until it is closed.
 pub struct Server {
     address: SocketAddr,
     token: Option<String>,
@@ -89,7 +89,7 @@ impl Server {
         });
         let accept_task = tokio::spawn(accept_connections(listener, door));
         let provider = oidc.as_ref().map(|oidc| oidc.name().to_owned());
-        // A provider that cannot be reached does not stop the server, but is reported at startup.
+        // An unreachable provider does not prevent the server from starting, but is reported at startup.
         if let Some(oidc) = oidc {
             tokio::spawn(async move { oidc.check_provider().await });
         }
@@ -143,14 +143,14 @@ fn load_oidc(settings: &Settings) -> Result<Option<Arc<Oidc>>, ServerError> {
     Ok(settings.oidc.as_ref().map(open).transpose()?.map(Arc::new))
 }
 
-/// Permit for a connection out of all connections, and permit out of those for its address.
+/// Permits of a connection: one from the total limit, and one from the limit of its address.
 type ConnectionPermits = (OwnedSemaphorePermit, AddressPermit);
 
 /// Number of connections by address.
 #[derive(Default)]
 struct ConnectionCounts(Mutex<HashMap<IpAddr, usize>>);
 
-/// One connection of an address.
+/// Permit for one connection from an address.
 struct AddressPermit(Arc<ConnectionCounts>, IpAddr);
 
 impl ConnectionCounts {
@@ -206,7 +206,7 @@ async fn accept_connections(listener: TcpListener, door: Arc<ConnectionContext>)
                     tracing::warn!(%error, "failed to accept a connection");
                     tokio::time::sleep(ACCEPT_RETRY_DELAY).await;
                 }
-                // From here on, no task can close it any more.
+                // The semaphore is never closed.
                 (_, Err(_)) => break,
             },
         }
@@ -214,7 +214,7 @@ async fn accept_connections(listener: TcpListener, door: Arc<ConnectionContext>)
     drop(listener);
     let answered = async { while connections.join_next().await.is_some() {} };
     let _ = tokio::time::timeout(door.limits.shutdown_timeout, answered).await;
-    // Dropping the set cuts the remaining connections.
+    // Dropping the set closes the remaining connections.
 }
 
 /// Returns when the process shuts down.
@@ -276,7 +276,7 @@ where
     }
 }
 
-/// Rejects requests that servers and proxies may interpret differently, and those with an oversized body.
+/// Rejects requests that servers and proxies may interpret differently, and requests with an oversized body.
 fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -295,7 +295,7 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
         }
         _ => {}
     }
-    // A valid Host has no user, so a target with one differs as well.
+    // A valid Host header doesn't contain a user, so a target that contains one differs as well.
     let host = request.headers().get(HOST).map(HeaderValue::as_bytes).unwrap_or_default();
     let is_other = |authority: &Authority| !authority.as_str().as_bytes().eq_ignore_ascii_case(host);
     if request.uri().authority().is_some_and(is_other) {
@@ -308,7 +308,8 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
             "the request has Content-Length and Transfer-Encoding; send one of them",
         ));
     }
-    // On every route, also where the body would not be read: its sender means another request.
+    // Check this on every route, even if the body would not be read, because the sender may mean the body to
+    // be another request.
     let limit = match request.uri().path() {
         WEBHOOK_PATH => limits.webhook_bytes,
         _ => limits.body_bytes,
@@ -329,7 +330,7 @@ fn is_valid_host(header: &HeaderValue) -> bool {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),
         None => !host.is_empty() && !host.contains(['[', ']']),
     };
-    // The port in an authority can be any text. It may also be missing after the colon (RFC 3986).
+    // The port in an authority may be any text. It may also be missing after the colon (RFC 3986).
     let is_number = |port: &str| {
         port.bytes().all(|byte| byte.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok())
     };

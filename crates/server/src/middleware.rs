@@ -21,7 +21,7 @@ use crate::route::{CheckedRequest, Route};
 use crate::tokens::AuthContext;
 use crate::webhooks::Webhooks;
 
-/// Key under which unauthenticated requests are counted.
+/// Key for counting unauthenticated requests.
 const SHARED_KEY: &str = "";
 /// Header with which a client resumes an event stream.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
@@ -59,7 +59,7 @@ impl Middleware {
         }
     }
 
-    /// Answers a request using a route.
+    /// Handles a request for a route.
     pub async fn handle_request(
         &self,
         route: &Route,
@@ -170,11 +170,12 @@ impl Middleware {
     async fn read_body(&self, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
         let media = single_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim();
-        // Required even for an empty body, because a foreign page in a browser cannot send this type without a preflight request.
+        // The type is required even for an empty body, because a foreign page in a browser cannot send it
+        // without a preflight request.
         if !media.eq_ignore_ascii_case("application/json") {
             return Err(Problem::new(Code::NotJson, format!("unsupported Content-Type {media:?}")));
         }
-        // The length in the head has been checked; a chunked body has none.
+        // The length in the head has already been checked, but a chunked body has no length.
         let reading = Limited::new(request.into_body(), limit).collect();
         match tokio::time::timeout(self.limits.body_timeout, reading).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -190,7 +191,8 @@ pub(crate) fn too_large_problem(limit: usize) -> Problem {
     Problem::new(Code::TooLarge, format!("the body is longer than {limit} bytes"))
 }
 
-/// Security headers of every response for browsers: the response is data, is private, and must not be cached.
+/// Security headers of every response. They tell browsers that the response is data, is private, and must not
+/// be cached.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

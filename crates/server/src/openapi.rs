@@ -28,7 +28,7 @@ pub(crate) fn describe_routes(routes: &[Route]) -> Value {
         paths.entry(route.path).or_default().insert(route.method.as_str().to_lowercase(), described);
     }
     let mut schemas = request_schemas.take_definitions(true);
-    // A type that is used in both requests and responses has only one schema.
+    // A type that is used in both requests and responses has a single schema.
     schemas.extend(answered.take_definitions(true));
     json!({
         "openapi": "3.1.0",

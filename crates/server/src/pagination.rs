@@ -21,7 +21,7 @@ pub(crate) struct Page<T> {
     pub items: Vec<T>,
     /// Value of the `page` parameter for the next page; absent on the last page.
     pub next: Option<String>,
-    /// Number of items on all pages together, at the moment.
+    /// Current total number of items on all pages.
     #[serde(rename = "total")]
     pub matching: u64,
 }
@@ -47,7 +47,7 @@ pub(crate) fn encode_position(of: &impl Serialize, place: &impl Serialize) -> St
     BASE64_URL_SAFE_NO_PAD.encode(text)
 }
 
-/// Decodes a position if it belongs to this list.
+/// Decodes a position. Returns an error if it belongs to another list.
 pub(crate) fn decode_position<T: DeserializeOwned>(of: &impl Serialize, word: &str) -> Result<T, Problem> {
     let foreign = || {
         Problem::bad_request(

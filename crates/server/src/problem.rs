@@ -11,13 +11,13 @@ use tidegate_executor::EngineError;
 use tidegate_oplog::LogError;
 use tidegate_service::error::{ErrorCategory, ServiceError};
 
-/// Kind of a problem. The words are stable; programs may depend on them.
+/// Kind of a problem. The values are stable; programs may depend on them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
     /// The request is invalid.
     BadRequest,
-    /// There is no token or session, or it is not valid.
+    /// The request has no token or session, or the token or session is not valid.
     Unauthorized,
     /// The role does not permit the request.
     Forbidden,
@@ -44,7 +44,7 @@ pub enum Code {
     TooOften,
     /// The process is starting or shutting down.
     NotReady,
-    /// There was no response in time. The request may still take effect.
+    /// The response was not ready in time. The request may still take effect.
     #[serde(rename = "gateway-timeout")]
     NoAnswer,
     /// An internal error occurred.
@@ -146,7 +146,7 @@ impl Problem {
     }
 }
 
-/// Advice if the caller is not allowed to give an approval.
+/// Advice for a caller who is not allowed to approve.
 const APPROVERS_ADVICE: &str = "ask one of the approvers in the message; a role is not enough";
 
 impl From<ServiceError> for Problem {

@@ -1,4 +1,4 @@
-//! Query parameters of requests, parsed according to the type that describes them.
+//! Query parameters of requests, parsed according to the Rust type that describes them.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
 
-/// Maximum length of a query in bytes. A reason may have 1024 characters, each encoded in up to 12 bytes, and the codes of some
-/// providers are long.
+/// Maximum length of a query in bytes. A reason may have 1024 characters, each encoded in up to 12 bytes, and
+/// some providers use long authorization codes.
 const QUERY_MAX: usize = 16 << 10;
 
 /// A request without parameters.
@@ -90,7 +90,7 @@ impl<Q: JsonSchema + DeserializeOwned> QueryParser<Q> {
     }
 }
 
-/// Returns the schema of a value that counts as present.
+/// Returns the schema of a value that counts as set.
 fn present_schema() -> Value {
     json!({"not": {"enum": [null, []]}})
 }

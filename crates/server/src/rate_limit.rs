@@ -1,4 +1,5 @@
-//! Rate limits, implemented as token buckets: a bucket fills with time, and every request takes a token from it.
+//! Rate limits, implemented as token buckets: a bucket fills over time, and every request takes a token from
+//! it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -26,7 +27,7 @@ impl Bucket {
         self.tokens + passed * rate.per_second >= rate.burst
     }
 
-    /// Takes one token. If there is none, returns the time until one is available.
+    /// Takes one token. If there is no token, returns the time until one is available.
     fn take_token(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
         let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
         self.tokens = (self.tokens + passed * rate.per_second).min(rate.burst);
@@ -40,10 +41,10 @@ impl Bucket {
     }
 }
 
-/// Number of buckets above which full buckets are removed. A full bucket is equivalent to a new one.
+/// Number of buckets above which full buckets are removed. A full bucket is equivalent to a new bucket.
 const BUCKETS_MAX: usize = 1024;
 
-/// Buckets by name: one for each token and for each signed-in person.
+/// Buckets by name: one for each token and each signed-in user.
 #[derive(Debug)]
 pub(crate) struct RateLimiter {
     rate: Rate,
@@ -55,7 +56,7 @@ impl RateLimiter {
         Self { rate, buckets: Mutex::default() }
     }
 
-    /// Counts a request. The error is the time to wait.
+    /// Counts a request. If it exceeds the limit, returns the time to wait as the error.
     pub fn count_request(&self, name: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         match buckets.get_mut(name) {
@@ -73,7 +74,8 @@ impl RateLimiter {
     }
 }
 
-/// Returns a problem that contains the time to wait if a request exceeds its limit.
+/// Converts the result of counting a request. If the request exceeds the limit, returns a problem that
+/// contains the time to wait.
 pub(crate) fn check_rate(counted: Result<(), Duration>) -> Result<(), Problem> {
     counted.map_err(|wait| Problem::new(Code::TooOften, "too many requests").with_retry_after(wait))
 }

@@ -31,17 +31,18 @@ pub(crate) struct CheckedRequest {
     pub origin: RequestOrigin,
     /// `Last-Event-ID` header.
     pub last_event: Option<String>,
-    /// Sender of the body, if the body itself proves who sent it.
+    /// Sender of the body, if the body has a valid signature.
     pub sender: Option<Sender>,
 }
 
-/// A request in the form that is passed to its handler.
+/// A request in the form that handlers receive.
 pub(crate) struct Call<Q = NoParameters, B = NoParameters> {
     pub state: Arc<AppState>,
     pub query: Q,
     pub body: B,
     pub caller: Caller,
-    /// Used to check that the caller may still receive the rest of a long response.
+    /// Authentication of the caller. Long responses use it to check that the caller may still receive the
+    /// rest.
     pub auth: AuthContext,
     /// Origin of the request.
     pub origin: RequestOrigin,
@@ -74,7 +75,7 @@ pub(crate) enum ResponseContent {
     Json(SchemaFn),
     /// Text of this media type.
     Text(&'static str),
-    /// Server-sent events whose data are JSON with this schema.
+    /// Server-sent events, with JSON of this schema as their data.
     Events(SchemaFn),
 }
 
@@ -98,7 +99,7 @@ pub(crate) struct Route {
 }
 
 impl Route {
-    /// Answers a request.
+    /// Handles a request.
     pub fn handle(&self, request: CheckedRequest) -> HandlerFuture {
         (self.handler)(request)
     }
@@ -234,7 +235,7 @@ where
     })
 }
 
-/// Creates a POST route whose response contains more than the JSON.
+/// Creates a POST route whose handler builds the whole response.
 pub(crate) fn post_route_as<B, F, Fut>(
     ((path, id, summary), role): (RouteInfo, Role),
     (status, content): (StatusCode, ResponseContent),
@@ -279,7 +280,7 @@ where
     }
 }
 
-/// Creates a POST route for a signed event; `B` is the body in the generic format.
+/// Creates a POST route for a signed event. `B` is the type of the body in the generic format.
 pub(crate) fn webhook_route<B, A, F, Fut>((path, id, summary): RouteInfo, handler: F) -> Route
 where
     B: JsonSchema,
@@ -314,7 +315,7 @@ where
 /// Parses a body. An empty body is treated as an empty object.
 fn read_body<B: DeserializeOwned>(body: &[u8]) -> Result<B, Problem> {
     let body = if body.iter().all(u8::is_ascii_whitespace) { b"{}" } else { body };
-    // Otherwise an array would be accepted as the fields in order.
+    // Reject an array, because it would be parsed as the fields in order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad_request("the body is not a JSON object"));
     }

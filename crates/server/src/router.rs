@@ -19,7 +19,7 @@ pub(crate) fn build_router(middleware: &Arc<Middleware>, routes: Vec<Route>) -> 
     let mut router = Router::new();
     for route in routes {
         let (path, route, middleware) = (route.path, Arc::new(route), Arc::clone(middleware));
-        // The table does not use other methods.
+        // The table contains only methods that can be converted.
         let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
         let answer = move |names: Result<RawPathParams, RawPathParamsRejection>, request: Request<Body>| async move {
             let answer = finish_response(middleware.handle_request(&route, names, request).await);

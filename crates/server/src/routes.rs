@@ -1,4 +1,4 @@
-//! Route table.
+//! The route table.
 
 mod applications;
 mod appsets;

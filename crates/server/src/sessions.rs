@@ -1,8 +1,8 @@
 //! Sessions of the page, which replace the token in a browser for a few hours.
 //!
-//! The browser stores a secret in a cookie that scripts cannot read. The server stores only the secret's digest and the
-//! principal: a token, or a person whom a provider has authenticated. When a token is revoked, its sessions end. Sessions are
-//! stored only in memory, so they end with the process.
+//! The browser stores a secret in a cookie that scripts cannot read. The server stores only the secret's
+//! digest and the principal: a token, or a user whom a provider has authenticated. When a token is revoked,
+//! its sessions end. Sessions are stored only in memory, so they end with the process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,18 +15,18 @@ use tokio::time::Instant;
 
 use crate::access::Person;
 
-/// Maximum lifetime of a session: a working day.
+/// Maximum lifetime of a session, which covers a working day.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(12 * 60 * 60);
-/// Maximum idle time of a session. A view that has an event stream keeps the session active.
+/// Maximum idle time of a session. A view with an event stream keeps the session active.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// Maximum number of sessions per token or person. A new session replaces the session that was not used for the longest time.
+/// Maximum number of sessions per token or user. A new session replaces the least recently used session.
 const SESSIONS_PER_PRINCIPAL_MAX: usize = 32;
 /// Maximum number of sessions.
 const SESSIONS_MAX: usize = 1024;
 /// Maximum length of a secret in bytes.
 const SECRET_MAX: usize = 128;
 
-/// Returns a random secret as text; `None` if the system cannot provide random numbers.
+/// Returns a random secret as a string; `None` if the system cannot provide random numbers.
 pub(crate) fn generate_secret() -> Option<String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).ok()?;
@@ -39,12 +39,12 @@ fn session_key(secret: &str) -> SessionKey {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Token or person that a session belongs to.
+/// Token or user that a session belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// A token, by its digest.
     Token([u8; 32]),
-    /// A person whom a provider has authenticated.
+    /// A user whom a provider has authenticated.
     Person(Arc<Person>),
 }
 
@@ -160,7 +160,7 @@ impl OpenSession {
         self.expires_at.saturating_duration_since(now)
     }
 
-    /// Returns true if the session is still open. Counts as use of the session.
+    /// Returns true if the session is still open. The call counts as use of the session.
     pub fn is_active(&self, now: Instant) -> bool {
         let mut all = self.sessions.lock_sessions();
         let session = all.get_mut(&self.key).filter(|session| !session.is_expired(now));

@@ -11,14 +11,15 @@ use crate::limits::Limits;
 pub struct Settings {
     /// Address to listen on; port 0 selects any free port.
     pub listen: SocketAddr,
-    /// Token file. If it is missing, callers on this machine have read access.
+    /// Token file. Without a token file, callers on this machine have read access.
     pub tokens: Option<PathBuf>,
-    /// OpenID provider settings for signing in on the page. If missing, only tokens are accepted.
+    /// OpenID provider settings for signing in on the page. Without these settings, the server accepts only
+    /// tokens.
     pub oidc: Option<PathBuf>,
     /// User who started the process. If there is no token file, a token is generated for this user, and all other users are
     /// denied access.
     pub owner: Option<String>,
-    /// Webhook secrets: a file, or a folder of files. If missing, webhooks are disabled.
+    /// Webhook secrets: a file, or a folder of files. Without secrets, webhooks are disabled.
     pub webhooks: Option<PathBuf>,
     /// TLS certificate and key.
     pub tls: Option<TlsFiles>,

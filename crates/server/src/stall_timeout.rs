@@ -1,5 +1,5 @@
-//! Connections that are closed if the peer reads nothing for too long, or sends a request that the HTTP library
-//! would reject without a reason.
+//! Connections that are closed if the peer doesn't read for too long, or if it sends a request that the HTTP
+//! library would reject without giving a reason.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,15 +11,15 @@ use tokio::time::{Sleep, sleep};
 
 use crate::framing::HeadParser;
 
-/// A connection with a time limit for a peer that does not read.
+/// A connection with a timeout for a peer that does not read.
 pub(crate) struct StallTimeout<S> {
     inner: S,
     stall_timeout: Duration,
     /// Timer that runs while the peer is not reading.
     timer: Option<Pin<Box<Sleep>>>,
-    /// Parser that reads the same bytes.
+    /// Parser that reads the same bytes as the HTTP library.
     head_parser: Option<HeadParser>,
-    /// Response to a rejected head, empty once it was sent.
+    /// Response to a rejected head; empty once it has been sent.
     rejection: Option<Vec<u8>>,
 }
 
@@ -46,12 +46,12 @@ impl<S> StallTimeout<S> {
 }
 
 impl<S: AsyncWrite + Unpin> StallTimeout<S> {
-    /// Answers a rejected head, and returns the error that ends the connection.
+    /// Sends the response to a rejected head, and returns the error that ends the connection.
     fn reject(&mut self, cx: &mut Context<'_>) -> io::Error {
         let response = self.rejection.as_mut().map(std::mem::take).unwrap_or_default();
-        // While an earlier response is incomplete, this one would be taken for a part of it.
+        // While an earlier response is incomplete, the client would treat this response as a part of it.
         if self.timer.is_none() {
-            // Nothing else waits to be sent, so there is space for it.
+            // Nothing else is waiting to be sent, so the response fits into the send buffer.
             let _ = Pin::new(&mut self.inner).poll_write(cx, &response);
             let _ = Pin::new(&mut self.inner).poll_shutdown(cx);
         }
@@ -73,7 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for StallTimeout<S> {
             into.set_filled(before.saturating_add(visible));
             this.rejection = Some(rejection.into_response());
             if visible > 0 {
-                // Requests before the rejected one are answered first.
+                // The server answers earlier requests before the rejected one.
                 return Poll::Ready(Ok(()));
             }
         }

@@ -15,8 +15,8 @@ pub(crate) struct SubscriberProgress {
 }
 
 impl SubscriberProgress {
-    /// Loads the progress. A new subscriber starts after all recorded events. If the file cannot be read, the subscriber also
-    /// starts there, and a warning is logged.
+    /// Loads the progress. A new subscriber starts after all recorded events. If the file cannot be read, the
+    /// subscriber also starts at that point, and a warning is logged.
     pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Result<Self, EngineError> {
         let recorded = engine.log_end().await?;
         let path = folder.join(format!("{name}.json"));
@@ -31,7 +31,7 @@ impl SubscriberProgress {
             }
         };
         let progress = Self { path, cursor };
-        // The file marks the subscriber as known the next time the process starts.
+        // With this file, the subscriber is no longer new the next time the process starts.
         progress.write().await;
         Ok(progress)
     }

@@ -14,9 +14,9 @@ use tokio::time::Instant;
 use crate::error::ServerError;
 use crate::settings::TlsFiles;
 
-/// Minimum interval between checks of the files, which are made when a new connection is opened.
+/// Minimum interval between checks of the files. Checks happen when a new connection is opened.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// Permission bits that allow others to write, or everyone to read.
+/// Permission bits that allow other users to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
 const ALL_READ: u32 = 0o004;
 const PERMISSION_BITS: u32 = 0o777;
@@ -53,7 +53,8 @@ impl Tls {
             let from = file_versions(&self.files);
             if from != read.versions {
                 match self::load_config(&self.files) {
-                    // While the pair is being replaced, one file may be newer than the other. The next check reads both again.
+                    // While the pair is being replaced, one file may be newer than the other. The next check
+                    // reads both files again.
                     Ok(config) => (read.config, read.versions) = (config, from),
                     Err(error) => {
                         tracing::warn!(%error, "failed to reload the certificate; the previous one stays in use")
@@ -104,7 +105,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, ServerError> {
     fs::read(path).map_err(|source| ServerError::ReadFile { path: path.to_owned(), source })
 }
 
-/// Rejects a file that everyone can read or that others can write.
+/// Rejects a file that everyone can read or that other users can write.
 pub(crate) fn check_permissions(
     path: &Path,
     found: &fs::Metadata,

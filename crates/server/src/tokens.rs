@@ -30,15 +30,15 @@ const TOKEN_MIN: usize = 24;
 const TOKEN_MAX: usize = 1024;
 /// Maximum length of a name.
 const NAME_MAX: usize = 64;
-/// Reserved names, which have another meaning in records and lists of approvers: approvers other than the requester, automated
-/// syncs, and progressive syncs of ApplicationSets.
+/// Reserved names with a special meaning in records and lists of approvers: any approver other than the
+/// requester, automated syncs, and progressive syncs of ApplicationSets.
 const RESERVED_NAMES: [&str; 3] =
     [approval::OTHERS_APPROVER, "automated", rollout_operation::ROLLOUT_REQUESTER];
 /// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 1 << 20;
 /// Minimum interval between checks of the file, while requests are arriving or responses are in progress.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Permission bits that allow others to write, or everyone to read.
+/// Permission bits that allow other users to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
 const ALL_READ: u32 = 0o004;
 const PERMISSION_BITS: u32 = 0o777;
@@ -46,7 +46,7 @@ const PERMISSION_BITS: u32 = 0o777;
 /// Tokens from a file, or the generated token of this process.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    /// `None` for this process's generated token.
+    /// Path of the file; `None` for this process's generated token.
     path: Option<PathBuf>,
     loaded: Mutex<LoadedTokens>,
 }
@@ -55,7 +55,7 @@ pub(crate) struct Tokens {
 struct LoadedTokens {
     tokens: Arc<[TokenEntry]>,
     version: Option<FileVersion>,
-    /// Version of the file that could not be read, which was already reported.
+    /// Version of the file that could not be read. The failure was already reported.
     failed_version: Option<Option<FileVersion>>,
     checked_at: Instant,
 }
@@ -112,7 +112,7 @@ impl Tokens {
 
     /// Returns the caller who owns the token with this digest.
     pub fn find_caller(&self, digest: &[u8; 32], now: Instant) -> Option<Caller> {
-        // Compares all tokens to the end, so that timing reveals nothing.
+        // Compare all tokens to the end, so that timing reveals nothing.
         let mut found = None;
         for known in self.current(now).iter() {
             if is_same_digest(&known.digest, digest) {
@@ -122,7 +122,8 @@ impl Tokens {
         found
     }
 
-    /// Returns the tokens in the file. If the file cannot be read, the previous tokens stay valid; if it is deleted, they don't.
+    /// Returns the tokens in the file. If the file cannot be read, the previous tokens remain valid; if it is
+    /// deleted, they become invalid.
     fn current(&self, now: Instant) -> Arc<[TokenEntry]> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = &self.path else { return Arc::clone(&read.tokens) };
@@ -139,7 +140,7 @@ impl Tokens {
                         (read.tokens, read.version, read.failed_version) =
                             (known.into(), Some(version), None);
                     }
-                    // Reading is tried again until it succeeds; the failure is reported once.
+                    // Retry until reading succeeds, but report the failure only once.
                     Err(_) if read.failed_version == Some(version) => {}
                     Err(error) => {
                         tracing::warn!(%error, "failed to reload the tokens; the previous ones stay valid");
@@ -152,7 +153,7 @@ impl Tokens {
     }
 }
 
-/// Compares two texts in constant time.
+/// Compares two strings in constant time.
 pub(crate) fn is_same(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|text| Sha256::digest(text.as_bytes()).into());
     is_same_digest(&one, &other)
@@ -176,17 +177,17 @@ impl AuthContext {
         Self { token: Some((Arc::clone(tokens), digest)), session: Some(session) }
     }
 
-    /// Returns the context for the session of a person whom a provider has authenticated.
+    /// Returns the context for the session of a user whom a provider has authenticated.
     pub fn for_person(session: OpenSession) -> Self {
         Self { token: None, session: Some(session) }
     }
 
-    /// Returns the session, if there is one.
+    /// Returns the session, if the caller uses one.
     pub fn session(&self) -> Option<&OpenSession> {
         self.session.as_ref()
     }
 
-    /// Returns the digest of the token, if there is one.
+    /// Returns the digest of the token, if the caller uses one.
     pub fn digest(&self) -> Option<[u8; 32]> {
         self.token.as_ref().map(|(_, digest)| *digest)
     }
@@ -198,7 +199,7 @@ impl AuthContext {
     }
 }
 
-/// Compares in constant time.
+/// Compares two digests in constant time.
 fn is_same_digest(one: &[u8; 32], other: &[u8; 32]) -> bool {
     let differing = one.iter().zip(other).fold(0_u8, |differing, (one, other)| differing | (one ^ other));
     std::hint::black_box(differing) == 0
@@ -371,7 +372,7 @@ mod tests {
                 && tokens.authenticate(&format!("{TOKEN}-too"), now).is_some()
         );
         assert!(!pass.is_valid(now), "nor for an open event stream");
-        // A file that cannot be read neither revokes nor adds tokens.
+        // A file that cannot be parsed neither revokes nor adds tokens.
         fs::write(&path, "ann boss\n").unwrap();
         now += CHECK_INTERVAL;
         assert!(
@@ -383,7 +384,8 @@ mod tests {
         assert!(tokens.authenticate(&format!("{TOKEN}-too"), now).is_none(), "a missing file has no users");
     }
 
-    /// A request arrives while others have access to the file. The content of the file counts once its permissions are fixed.
+    /// Tests a request that arrives while other users have access to the file. The file's content is used
+    /// once its permissions are fixed.
     #[test]
     fn a_file_is_read_once_its_permissions_are_fixed() {
         let (_dir, path) =

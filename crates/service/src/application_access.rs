@@ -21,7 +21,7 @@ use crate::summaries::{PlanSummary, SyncWindowSummary};
 
 pub use stored_appsets::{explain_or_stored_appset, list_or_stored_appsets};
 
-/// Applications and problems.
+/// Listed Applications, and the problems with the ones that couldn't be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApplicationListing {
     /// Applications in name order.
@@ -30,7 +30,7 @@ pub struct ApplicationListing {
     pub problems: Vec<String>,
 }
 
-/// ApplicationSets and problems.
+/// Listed ApplicationSets, and the problems with the ones that couldn't be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetListing {
     /// ApplicationSets in name order.

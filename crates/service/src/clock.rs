@@ -96,8 +96,8 @@ pub fn initialize_clock(state_dir: &StateDir, log: &Log, notices: &dyn Notices) 
     };
     SystemClock::set(time);
     notices.warn(&format!(
-        "the clock of this machine is {} {which} the clock of the unfinished operations in {}; their deadlines use elapsed time, and \
-         timestamps follow their clock until they end",
+        "the clock of this machine is {} {which} the clock that the unfinished operations in {} have used; \
+         until these operations end, deadlines use elapsed time and timestamps follow that clock",
         format_duration(Duration::from_secs(by.as_secs())),
         state_dir.path().display()
     ));

@@ -73,7 +73,7 @@ pub enum ServiceError {
         is_run: bool,
     },
     /// Several operations match.
-    #[error("{text:?} matches {} operations: {}; give more digits of the id", matches.len(), matches.join(", "))]
+    #[error("{text:?} matches {} operations: {}; use more digits of the id", matches.len(), matches.join(", "))]
     AmbiguousOperation {
         /// Text that was searched for.
         text: String,
@@ -89,7 +89,7 @@ pub enum ServiceError {
         text: String,
     },
     /// Several rollouts or deletions match.
-    #[error("{text:?} matches {} rollouts or deletions: {}; give more digits of the id", matches.len(), matches.join(", "))]
+    #[error("{text:?} matches {} rollouts or deletions: {}; use more digits of the id", matches.len(), matches.join(", "))]
     AmbiguousRun {
         /// Text that was searched for.
         text: String,

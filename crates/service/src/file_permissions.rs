@@ -49,7 +49,8 @@ struct PermissionFix {
 }
 
 impl PermissionFix {
-    /// Closes a folder before listing its content, so that no other user can put a link there meanwhile.
+    /// Closes a folder before listing its content, so that no other user can put a link there in the
+    /// meantime.
     fn fix_tree(&mut self, path: &Path, with_files: bool) -> Result<(), ServiceError> {
         let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
         if !found.is_dir() && !found.is_file() {

@@ -29,7 +29,8 @@ pub use http::Providers;
 pub(crate) use http::{HttpResponses, RequestInputs};
 pub(crate) use objects::ObjectSources;
 
-/// Maximum size of a file that parameters are read from, in bytes: ten times what people write by hand.
+/// Maximum size of a file that parameters are read from, in bytes: ten times the size that people write by
+/// hand.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// Inputs from repositories, and from clusters that are declared in files.

@@ -88,7 +88,7 @@ pub(crate) fn read_sync(log: &Log, operation: OperationId) -> Result<Option<Last
     let bytes = log.blob(header.targets)?;
     let damaged = |error: serde_json::Error| EngineError::Manifests { reason: error.to_string() };
     let mut targets: Targets = serde_json::from_slice(&bytes).map_err(damaged)?;
-    // A plan is executed only once, by the operation that took it.
+    // A plan is executed only once, by the operation that claimed it.
     targets.pinned = None;
     Ok(Some(LastSync { operation, request: header.request.clone(), targets, is_deletion: false }))
 }

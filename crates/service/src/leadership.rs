@@ -1,5 +1,5 @@
-//! Coordination of services. Only one service at a time is in charge of a control plane, ensured by a Lease,
-//! or of a folder of Applications, ensured by a lock.
+//! Coordination of services. Only one service at a time is in charge of a control plane or of a folder of
+//! Applications. A Lease ensures this for a control plane, and a lock for a folder.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -66,7 +66,8 @@ impl Leadership {
             Err(LeaseError::Refused(error)) => {
                 let advice = match error.kind {
                     ErrorKind::Forbidden => {
-                        "; grant access to it (deploy/ has the role): without the Lease, two services would both sync each Application"
+                        "; grant access to it (deploy/ has the role): without the Lease, two services could \
+                         sync the same Application"
                     }
                     ErrorKind::NamespaceMissing | ErrorKind::NotFound => {
                         "; create the namespace, or set the namespace of the control plane with `tidegate serve --control-namespace`"
@@ -157,7 +158,7 @@ fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
 }
 
 /// Lock on a folder of Applications. It is an advisory lock of the operating system on the folder itself, so
-/// no file is written, and the lock is released when the process exits.
+/// no file is written. The operating system releases the lock when the process exits.
 pub struct FolderLock {
     _folder: File,
 }

@@ -91,9 +91,7 @@ async fn send_query(
         return Ok(QueryResponder::Process(reply));
     }
     if matches!(reason, LogError::Locked { .. }) {
-        notices.note(&format!(
-            "{reason}. That process does not respond here, so this is what it has recorded so far"
-        ));
+        notices.note(&format!("{reason}. That process does not respond, so this is the last recorded state"));
     }
     tracing::info!(%reason, "reading a copy of the log");
     let log = tokio::task::block_in_place(|| log::open_read_only(state_dir, notices))?;

@@ -58,7 +58,7 @@ fn is_newly_damaged(log: &Log) -> bool {
 pub fn list_operations(log: &Log, lookup: &Lookup) -> Result<Vec<OperationEntry>, ServiceError> {
     let mut listed: Vec<OperationEntry> =
         list_summaries(log, lookup.clone())?.into_iter().map(OperationEntry::from_summary).collect();
-    // In a writable log, they were corrected when the log was opened.
+    // When a writable log was opened, wrong summaries were already corrected.
     let restated = if is_newly_damaged(log) { find_wrong_summaries(log)? } else { Vec::new() };
     for right in restated {
         let of_it = listed.iter_mut().filter(|listed| listed.operation == right.summary.operation);

@@ -12,7 +12,7 @@
 //!   customizations/ health scripts of open operations
 //!   applications/  stored state of each managed Application
 //!   applicationsets/ stored state of each ApplicationSet of a folder
-//!   generated/     Applications that those generate
+//!   generated/     Applications that the ApplicationSets generate
 //!   repositories/  content fetched from repositories; can be removed while no service is running
 //!   plans/         stored plans under their hash, sealed, with their approvals
 //!   working/       work area of rendering programs; empty while no service is running
@@ -140,8 +140,8 @@ impl StateDir {
 
     /// Returns true if an operation was ever started here.
     pub fn has_log(&self) -> Result<bool, ServiceError> {
-        // The witness knows about operations even if the log folder is gone. Opening the log then reports the
-        // loss.
+        // The witness knows about operations even if the log folder was deleted. Opening the log then reports
+        // the loss.
         Ok(self.has_entry("log")? || self.has_entry("witness")?)
     }
 
@@ -217,13 +217,13 @@ impl StateDir {
         let is_read_only = |error: &io::Error| error.kind() == io::ErrorKind::ReadOnlyFilesystem;
         let is_fixed = is_closed.is_some_and(|closed| closed.is_err_and(|error| is_read_only(&error)));
         if mode & WRITE_BY_OTHERS == 0 && (is_fixed || !is_owned_by_user(found)) {
-            // A mounted backup cannot be closed, and the folder of another user only by its owner.
+            // A mounted backup can't be closed, and another user's folder can be closed only by its owner.
             if !is_fixed {
                 // A process opens the folder more than once.
                 FOREIGN_FOLDER_WARNING.call_once(|| {
                     let advice = match is_used {
                         true => format!("run as its owner: chmod go-rwx {}", quote_path(&self.root)),
-                        false => "use a folder of your own".to_owned(),
+                        false => "use a folder that you own".to_owned(),
                     };
                     notices.warn(&format!(
                         "the state directory {path} belongs to another user, and others have access to it (its mode is {:o}); {advice}",
@@ -234,8 +234,8 @@ impl StateDir {
             return Ok(());
         }
         Err(ServiceError::refused(format!(
-            "other users have access to {path} (its mode is {:o}), so it cannot be a state directory; use a new folder in it, which is \
-             created for you only, or restrict access: chmod go-rwx {}",
+            "other users have access to {path} (its mode is {:o}), so it cannot be a state directory; use a \
+             new folder in it, which only you can access, or restrict access: chmod go-rwx {}",
             mode & MODE_BITS,
             quote_path(&self.root)
         )))

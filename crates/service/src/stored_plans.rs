@@ -7,9 +7,8 @@
 //!   sealed/        the plans themselves, compressed and sealed as the manifests of operations are
 //! ```
 //!
-//! A plan is sealed before its metadata is written, and metadata is replaced atomically, so a kill never
-//! loses anything that was confirmed. Every change holds the folder's lock, within this process and across
-//! processes.
+//! A plan is sealed before its metadata is written, and metadata is replaced atomically, so a crash never
+//! loses a confirmed change. Every change holds the folder's lock, within this process and across processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -207,7 +206,7 @@ impl StoredPlans {
         if !is_hash(&prefix) {
             return Err(unknown_plan_error(
                 text,
-                format!("a hash has 64 hexadecimal digits; give at least the first {HASH_DIGITS_MIN}"),
+                format!("a hash has 64 hexadecimal digits; use at least the first {HASH_DIGITS_MIN}"),
             ));
         }
         let mut found: Vec<StoredPlanMetadata> = self.list()?;
@@ -223,7 +222,7 @@ impl StoredPlans {
             )),
             1 => Ok(found.swap_remove(0)),
             more => {
-                Err(unknown_plan_error(text, format!("it is the prefix of {more} plans; give more digits")))
+                Err(unknown_plan_error(text, format!("it is the prefix of {more} plans; use more digits")))
             }
         }
     }
@@ -286,7 +285,7 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Durably records that an operation doesn't execute a plan, because the operation was rejected before it
+    /// Durably records that an operation won't execute a plan, because the operation was rejected before it
     /// started.
     pub fn release(&self, hash: Digest, operation: OperationId) -> Result<(), ServiceError> {
         let _alone = self.lock_changes()?;
@@ -386,7 +385,7 @@ fn io_error(action: &'static str, path: &Path, source: io::Error) -> ServiceErro
 }
 
 fn serialization_error(error: &serde_json::Error) -> ServiceError {
-    ServiceError::refused(format!("the plan cannot be written as JSON: {error}"))
+    ServiceError::refused(format!("the plan cannot be encoded as JSON: {error}"))
 }
 
 #[cfg(test)]

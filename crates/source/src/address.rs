@@ -1,4 +1,4 @@
-//! Repository addresses, which identify the repository that a `repoURL` names.
+//! Repository addresses, which identify the repository of a `repoURL`.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,8 +12,8 @@ use crate::secret_text::SecretText;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Address {
     kind: AddressKind,
-    /// Project that has its own Secret for the repository. Content fetched with this Secret is only for the
-    /// project's Applications.
+    /// Project that has its own Secret for the repository. Only the project's Applications may use content
+    /// that was fetched with this Secret.
     project: Option<Box<str>>,
 }
 
@@ -22,7 +22,7 @@ pub struct Address {
 pub struct AddressContext<'a> {
     /// Folder that contains the Application's file. Relative paths are resolved against it.
     pub base: &'a Path,
-    /// Project of the Application. Empty if there is no project or it is unknown.
+    /// Project of the Application. Empty if the Application has no project or the project is unknown.
     pub project: &'a str,
 }
 
@@ -57,7 +57,7 @@ pub(crate) enum AddressKind {
 /// Location of a repository on a server.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct RemoteLocation {
-    /// `http`, `https`, `ssh` or `oci`.
+    /// The scheme: `http`, `https`, `ssh` or `oci`.
     pub scheme: &'static str,
     /// Host in lower case; an IPv6 address keeps its brackets.
     pub host: String,
@@ -72,7 +72,7 @@ pub(crate) struct RemoteLocation {
 }
 
 impl AddressKind {
-    /// Returns the location of a repository that Secrets can apply to. Single files have no credentials.
+    /// Returns the location if Secrets can apply to the repository. Single files have no credentials.
     pub fn location(&self) -> Option<&RemoteLocation> {
         match self {
             Self::Local(_) | Self::File(_) => None,
@@ -137,11 +137,11 @@ impl Address {
                 _ => return Err(unsupported("this type of URL")),
             },
         };
-        // A missing folder is reported when it is opened, under the requested name.
+        // A missing folder is reported when it is opened, with the path as requested.
         Ok(Self::from_kind(AddressKind::Local(std::fs::canonicalize(&path).unwrap_or(path))))
     }
 
-    /// Parses a chart's `repoURL`. It names a Helm repository or, with `oci://` or without a scheme, a
+    /// Parses a chart's `repoURL`. It specifies a Helm repository or, with `oci://` or without a scheme, a
     /// registry and the first part of the chart name.
     pub fn parse_chart(url: &str, chart: &str) -> Result<Self, SourceError> {
         let wrong = |reason| SourceError::InvalidAddress { url: without_password(url), reason };
@@ -166,9 +166,7 @@ impl Address {
                     )),
                 }
             }
-            _ => {
-                Err(wrong("charts are fetched from Helm repositories (https://) and OCI registries (oci://)"))
-            }
+            _ => Err(wrong("use a Helm repository (https://) or an OCI registry (oci://)")),
         }
     }
 
@@ -182,7 +180,7 @@ impl Address {
                 .map(|site| Self::from_kind(AddressKind::File(site))),
             _ => Err(SourceError::InvalidAddress {
                 url: without_password(url),
-                reason: "files are fetched over https:// only",
+                reason: "files are fetched only over https://",
             }),
         }
     }
@@ -210,7 +208,7 @@ impl Address {
         &self.kind
     }
 
-    /// Returns a text that identifies the address.
+    /// Returns a string that identifies the address.
     pub(crate) fn key(&self) -> String {
         match &self.project {
             Some(project) => format!("{self}\0{project}"),
@@ -251,7 +249,7 @@ pub(crate) fn parse_location(
     let Authority { user, host, port } = Authority::split(authority);
     if user.is_some_and(|user| user.contains(':')) {
         return Err(wrong(
-            "it has a password, which is not secret here; put it into a Secret labeled argocd.argoproj.io/secret-type: repository",
+            "it contains a password, which would not stay secret; put it into a Secret labeled argocd.argoproj.io/secret-type: repository",
         ));
     }
     let port = port.filter(|port| !port.is_empty());
@@ -263,24 +261,24 @@ pub(crate) fn parse_location(
         && host.trim_matches(['[', ']']).parse::<std::net::Ipv6Addr>().is_ok();
     // A leading hyphen could turn a host or user into an option of a program.
     if !is_ip6 && (host.is_empty() || host.starts_with('-') || !host.chars().all(is_name)) {
-        return Err(wrong("it has no valid host"));
+        return Err(wrong("its host is missing or invalid"));
     }
     if user.is_some_and(|user| user.is_empty() || user.starts_with('-')) {
         return Err(wrong("it has an empty user, or one that starts with a dash"));
     }
     let host = Host::parse(host).to_string();
     if host.is_empty() {
-        return Err(wrong("it has no valid host"));
+        return Err(wrong("its host is missing or invalid"));
     }
     let path = path.trim_matches('/');
-    // Decodes only what every server treats as the same path. SSH sends paths to a shell, which doesn't
-    // decode anything.
+    // Decode only characters for which every server treats both forms as the same path. SSH sends paths to a
+    // shell, which doesn't decode anything.
     let path = if scheme == "ssh" { path.to_owned() } else { decode_unreserved(path) };
     if path.is_empty() && needs_path {
-        return Err(wrong("it names a server but no repository"));
+        return Err(wrong("it has no repository path after the server"));
     }
     if path.split('/').any(|part| part == "..") {
-        return Err(wrong("it has .. in its path"));
+        return Err(wrong("its path contains .."));
     }
     Ok(RemoteLocation {
         scheme,
@@ -292,8 +290,8 @@ pub(crate) fn parse_location(
     })
 }
 
-/// Decodes the percent-encoded letters, digits and `-._~` in a path. They mean the same whether encoded or
-/// not (RFC 3986, 6.2.2.2).
+/// Decodes the percent-encoded letters, digits and `-._~` in a path. The encoded and the decoded form are
+/// equivalent (RFC 3986, 6.2.2.2).
 fn decode_unreserved(path: &str) -> String {
     let mut parts = path.split('%');
     let mut plain = parts.next().unwrap_or_default().to_owned();
@@ -400,14 +398,14 @@ mod tests {
             ("https://me:p@hunter2@example.com/a.git", "Secret"),
             ("https://example.com/a.git?token=1", "query"),
             ("https://example.com", "no repository"),
-            ("https:///a", "no valid host"),
-            ("ssh://-oProxyCommand=x/a", "no valid host"),
+            ("https:///a", "host is missing or invalid"),
+            ("ssh://-oProxyCommand=x/a", "host is missing or invalid"),
             ("ssh://-l@example.com/a", "dash"),
             ("https://example.com:port/a", "port"),
             ("https://example.com:+443/a", "port"),
             ("https://example.com/a/../../b", ".."),
             ("https://example.com/a/%2e%2E/b", ".."),
-            ("https://./a", "no valid host"),
+            ("https://./a", "host is missing or invalid"),
             ("https://exa mple.com/a", "character"),
         ] {
             let error = Address::parse(url, Path::new("/")).unwrap_err().to_string();
@@ -445,7 +443,7 @@ mod tests {
         for (url, chart, named) in [
             ("https://me:hunter2@example.com", "web", "Secret"),
             ("git@example.com:a", "web", "port"),
-            ("ssh://example.com/a", "web", "Helm repositories"),
+            ("ssh://example.com/a", "web", "Helm repository"),
             ("oci://example.com", "", "no repository"),
             ("oci://example.com/a", "../b", ".."),
             ("oci://example.com/a", "b?c", "query"),

@@ -44,7 +44,7 @@ impl<T> CacheState<T> {
 }
 
 impl<T> Cache<T> {
-    /// Creates a cache that holds at most `bytes_max` bytes.
+    /// Creates a cache with a maximum size of `bytes_max` bytes.
     pub fn new(bytes_max: usize) -> Self {
         let all = CacheState {
             entries: HashMap::new(),
@@ -71,7 +71,7 @@ impl<T> Cache<T> {
         Some(Arc::clone(&found.value))
     }
 
-    /// Adds an entry with the specified size, and evicts the least recently used entries.
+    /// Adds an entry with the specified size, and evicts the least recently used entries if necessary.
     pub fn put(&self, key: Digest, what: Arc<T>, bytes: usize) {
         let mut all = self.lock_state();
         all.remove(key);

@@ -24,12 +24,12 @@ impl Budget {
 /// File to write: its path and content.
 pub(crate) type OutputFile = (String, Vec<u8>);
 
-/// Destination of copied files, and replacements for some of them.
+/// Destination of copied files, and replacements for some of these files.
 pub(crate) struct CopyTarget<'c> {
     pub workshop: &'c WorkingFolder,
     /// Folder in the working folder that represents the root of the repository.
     pub root: &'c str,
-    /// Returns the files to write in place of a repository file. `None` keeps the file unchanged.
+    /// Returns the files to write in place of a repository file. `None` copies the file unchanged.
     pub replacements: &'c dyn Fn(&str, &str) -> Option<Vec<OutputFile>>,
 }
 
@@ -66,7 +66,7 @@ impl CommitReader<'_> {
             left.entries = one_less.ok_or_else(|| limit(self.limits.entries, "files and folders"))?;
             let (leads_to, found) = self.resolve_links(&place, &entry)?;
             if found.kind == EntryKind::Tree {
-                // A link to one of its own parent folders would recurse forever.
+                // A link to one of its own parent folders would cause endless recursion.
                 let fewer = left.links.checked_sub(1);
                 left.links = fewer.ok_or_else(|| limit(self.limits.links, "nested links to folders"))?;
                 self.copy_to(found.id, (&leads_to, &target), copying, left)?;
@@ -87,8 +87,8 @@ impl CommitReader<'_> {
         Ok(())
     }
 
-    /// Returns the ID of a folder's content: its tree, or the commit's tree if links in the folder can lead
-    /// anywhere.
+    /// Returns the ID of a folder's content: its tree, or the commit's tree if links in the folder may lead
+    /// anywhere in the commit.
     pub fn content_id(&self, folder: ObjectId, path: &str) -> Result<ObjectId, SourceError> {
         let has_links = self.list(folder, path, true)?.iter().any(tree::TreeEntry::is_link);
         Ok(if has_links { self.root } else { folder })

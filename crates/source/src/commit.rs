@@ -76,7 +76,7 @@ fn write_commit(
     let time = format!("{seconds} +0000");
     let who = gix::actor::SignatureRef { name: NAME.into(), email: MAIL.into(), time: &time };
     let id = git.commit_as(who, who, "HEAD", message, tree, parent)?.to_string();
-    // Updates the index, so that `git status` doesn't report changes.
+    // Update the index, so that `git status` doesn't report changes.
     git.index_from_tree(&tree)?.write(Default::default())?;
     Ok(Some(id))
 }

@@ -4,7 +4,7 @@ use tidegate_model::InvalidGlob;
 
 pub(crate) use crate::sanitize::{TEXT_MAX, to_line, to_line_keeping_ends};
 
-/// Error that prevents manifests from being obtained. Each message says where it occurred and how to fix it.
+/// Error while obtaining manifests. Each message contains the location of the error and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// The type of address is not supported.
@@ -15,7 +15,8 @@ pub enum SourceError {
     Address {
         /// The `repoURL` without secrets.
         url: String,
-        /// Unsupported type of address: `a repository over the network`, `a file address with a host` …
+        /// Unsupported type of address, such as `a repository over the network` or `a file address with a
+        /// host`.
         what: &'static str,
     },
     /// The address is invalid.
@@ -33,7 +34,7 @@ pub enum SourceError {
         repository: String,
         /// Secret with the credentials.
         secret: String,
-        /// Description of what is invalid.
+        /// Description of the invalid part.
         reason: String,
     },
     /// A request to a server failed.
@@ -41,7 +42,7 @@ pub enum SourceError {
     Remote {
         /// Address of the repository, without secrets.
         repository: String,
-        /// Action that failed: `its branches and tags cannot be listed` …
+        /// Action that failed, such as `its branches and tags cannot be listed`.
         tried: String,
         /// Message from the server or the connection.
         reason: String,
@@ -49,7 +50,7 @@ pub enum SourceError {
         hint: &'static str,
     },
     /// The repository does not exist.
-    #[error("repoURL {url:?}: there is no Git repository in {}: {reason}", path.display())]
+    #[error("repoURL {url:?}: cannot open a Git repository in {}: {reason}", path.display())]
     NoRepository {
         /// The `repoURL` as written.
         url: String,
@@ -74,10 +75,10 @@ pub enum SourceError {
         /// The `targetRevision`: a branch, a tag, a commit or a version constraint.
         revision: String,
     },
-    /// The revision looks like an abbreviated commit. Servers can't resolve those.
+    /// The revision looks like an abbreviated commit. Servers can't resolve abbreviated commits.
     #[error(
-        "repository {repository} has no branch or tag {revision:?}, and it does not abbreviate the commit of \
-         exactly one of them; use all 40 digits of the commit"
+        "repository {repository} has no branch or tag {revision:?}, and it is not the start of exactly one \
+         commit that a branch or tag refers to; use all 40 digits of the commit"
     )]
     NoShortCommit {
         /// Address of the repository, without secrets.
@@ -90,15 +91,15 @@ pub enum SourceError {
     Signature {
         /// Address of the repository, without secrets.
         repository: String,
-        /// `commit abc…`, or `the tag v1 of commit abc…`.
+        /// The commit or tag: `commit abc…`, or `the tag v1 of commit abc…`.
         what: String,
         /// Reason why the signature is not accepted, and the required keys.
         reason: String,
     },
     /// The project requires signatures, but charts can't be signed.
     #[error(
-        "project '{project}' has signatureKeys, and only Git commits can be signed: charts of Helm repositories \
-         and registries are not deployed for it"
+        "project '{project}' has signatureKeys, so charts from Helm repositories and registries are not \
+         deployed: only Git commits can be signed"
     )]
     UnsignedChart {
         /// Name of the project.
@@ -109,15 +110,15 @@ pub enum SourceError {
     NoFolder {
         /// The `path` of the source.
         path: String,
-        /// `not there`, `a file` …
+        /// Actual state of the path, such as `not there` or `a file`.
         found: &'static str,
         /// All 40 digits of the commit.
         commit: String,
     },
-    /// The source needs a tool that is not supported.
+    /// The source requires a tool that is not supported.
     #[error("{what} is not supported yet{why}")]
     Unsupported {
-        /// Unsupported feature: `Jsonnet`, `a config management plugin (source.plugin)` …
+        /// Unsupported feature, such as `Jsonnet` or `a config management plugin (source.plugin)`.
         what: String,
         /// Location and alternative, starting with `; `. Empty if the source itself requests the feature.
         why: String,
@@ -132,10 +133,10 @@ pub enum SourceError {
         /// Reason why the file is invalid.
         reason: String,
     },
-    /// The source names two different tools.
+    /// The source specifies two different tools.
     #[error("source.{} and source.{} are both set, but only one of them can render the manifests; remove the other", one.to_lowercase(), other.to_lowercase())]
     SeveralKinds {
-        /// The first tool: `Helm`, `Kustomize` …
+        /// The first tool, such as `Helm` or `Kustomize`.
         one: &'static str,
         /// The second tool.
         other: &'static str,
@@ -145,7 +146,7 @@ pub enum SourceError {
     NoTool {
         /// The `path` of the folder, or the name of the chart.
         path: String,
-        /// `a Helm chart` or `a folder for Kustomize`.
+        /// Description of the source: `a Helm chart` or `a folder for Kustomize`.
         what: &'static str,
         /// Name of the program, or names of the alternatives.
         program: &'static str,
@@ -157,7 +158,7 @@ pub enum SourceError {
     /// Helm or Kustomize failed.
     #[error("{call} of {path}: {reason}")]
     Tool {
-        /// Program and command: `helm template`, `kustomize build` …
+        /// Program and command, such as `helm template` or `kustomize build`.
         call: &'static str,
         /// The `path` of the folder, or the name of the chart.
         path: String,
@@ -175,12 +176,14 @@ pub enum SourceError {
         reason: String,
     },
     /// A file name in the repository is not safe to pass to a program.
-    #[error("{path} has an unsafe name, which is not passed to programs; rename it in the repository")]
+    #[error(
+        "{path} has a name that is not safe as an argument of Helm or Kustomize; rename it in the repository"
+    )]
     Name {
         /// Path in the repository, with nonprinting characters escaped.
         path: String,
     },
-    /// The source names Helm, but the folder is not a chart.
+    /// The source specifies Helm, but the folder is not a chart.
     #[error(
         "{path} is configured as a Helm chart, but has no Chart.yaml; add the file, or remove source.helm"
     )]
@@ -188,7 +191,7 @@ pub enum SourceError {
         /// The `path` of the source.
         path: String,
     },
-    /// The source names Kustomize, but the folder has no kustomization.
+    /// The source specifies Kustomize, but the folder has no kustomization.
     #[error(
         "{path} is configured for Kustomize, but has no kustomization.yaml; add the file, or remove source.kustomize"
     )]
@@ -225,7 +228,10 @@ pub enum SourceError {
         reason: String,
     },
     /// The repository does not have the chart.
-    #[error("repository {repository} has no chart {chart:?}; it has {}", if known.is_empty() { "none" } else { known })]
+    #[error(
+        "repository {repository} has no chart {chart:?}; its charts are: {}",
+        if known.is_empty() { "none" } else { known }
+    )]
     NoSuchChart {
         /// Address of the repository, without secrets.
         repository: String,
@@ -243,12 +249,12 @@ pub enum SourceError {
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// The `targetRevision`: a version or a constraint. If it is empty, the constraint that allows any
-        /// version.
+        /// The `targetRevision`: a version or a constraint. If `targetRevision` is empty, this is the
+        /// constraint that allows any version.
         version: String,
     },
-    /// A chart source names a tool other than Helm.
-    #[error("source.chart is rendered by Helm only; remove source.directory and source.kustomize")]
+    /// A chart source specifies a tool other than Helm.
+    #[error("only Helm can render source.chart; remove source.directory and source.kustomize")]
     NotHelm,
     /// The Helm parameters are invalid.
     #[error("chart {chart}: {reason}")]
@@ -258,17 +264,18 @@ pub enum SourceError {
         /// Reason why `source.helm` is invalid.
         reason: String,
     },
-    /// Charts that the chart depends on are missing.
+    /// Dependencies of the chart are missing.
     #[error(
-        "chart {chart} depends on the charts {missing}, which are not in its folder charts; {why}run `helm \
-         dependency update` there and commit the result"
+        "chart {chart} depends on the charts {missing}, which are missing from its charts folder; {why}run \
+         `helm dependency update` there and commit the result"
     )]
     Dependencies {
         /// Name of the chart, or the `path` of its folder.
         chart: String,
         /// Names of the missing charts, with their repositories if known.
         missing: String,
-        /// Reason why the charts are not fetched, ending in `or `. Empty if no repository is named.
+        /// Reason why the charts are not fetched, ending in `or `. Empty if the dependencies don't specify a
+        /// repository.
         why: &'static str,
     },
     /// A dependency of a chart could not be fetched.
@@ -290,7 +297,7 @@ pub enum SourceError {
         chart: String,
         /// `Chart.lock` or `requirements.lock`.
         lock: &'static str,
-        /// Dependency that differs.
+        /// Description of the dependency that differs.
         reason: String,
     },
     /// A values file is missing.
@@ -322,13 +329,13 @@ pub enum SourceError {
         /// The address as written.
         file: String,
     },
-    /// A values file names a source that does not exist.
+    /// A values file refers to a source that does not exist.
     #[error(
         "values file {file:?} refers to a source with ref {name:?}, which does not exist{}",
         if known.is_empty() { String::new() } else { format!("; known refs: {known}") }
     )]
     NoReference {
-        /// The entry of `valueFiles` as written: `$values/prod.yaml`.
+        /// The entry of `valueFiles` as written, such as `$values/prod.yaml`.
         file: String,
         /// The `ref` in the entry, without `$`.
         name: String,
@@ -374,7 +381,7 @@ pub enum SourceError {
         path: String,
         /// Maximum number.
         limit: u64,
-        /// Unit that is counted: `bytes of manifests`, `files and folders` …
+        /// Unit that is counted, such as `bytes of manifests` or `files and folders`.
         what: &'static str,
     },
     /// A pattern is invalid.
@@ -411,8 +418,8 @@ pub enum SourceError {
 pub enum FailureCause {
     /// The content of the revision or the specification. The same revision always fails.
     Content,
-    /// A program or a server refused something that the revision names. The cause may be the revision, the
-    /// program or the server.
+    /// A program or a server refused something that the revision refers to. The cause may be the revision,
+    /// the program or the server.
     Refusal,
     /// The environment, such as an unreachable repository or a missing program. A retry may succeed.
     Environment,

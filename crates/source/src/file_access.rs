@@ -6,7 +6,7 @@ use crate::SourceError;
 use crate::manifest_paths::matches_segment;
 use crate::tree::{self, CommitReader, path_segments};
 
-/// Files that are accessed by normalized paths.
+/// Files that can be accessed by normalized paths.
 pub(crate) trait FileAccess {
     /// Returns the content of a file; `None` if it does not exist.
     fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, SourceError>;
@@ -72,7 +72,7 @@ pub(crate) fn matching_files(files: &dyn FileAccess, pattern: &str) -> Result<Ve
 }
 
 fn matches(pattern: &[&str], path: &[&str]) -> bool {
-    // Examines each pattern element once per path segment, regardless of the number of `**`.
+    // Examine each pattern element once per path segment, regardless of the number of `**`.
     let mut reached = vec![false; path.len().saturating_add(1)];
     if let Some(first) = reached.first_mut() {
         *first = true;
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// The examples in Argo CD's documentation.
+    /// Tests the examples in Argo CD's documentation.
     #[test]
     fn patterns_and_their_order() {
         let files = TestFiles(&[

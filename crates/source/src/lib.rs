@@ -2,17 +2,17 @@
 //! program and without the machine's Git configuration.
 //!
 //! ```text
-//! repoURL ─ Address ─▶ Repository ─ look ─▶ Refs ─ resolve(targetRevision) ─▶ commit
-//!                          └── locate(commit, source) ─▶ Located { key } ── read ─▶ files of manifests
-//!                                                  a folder: as they are; a chart: `helm template`; a kustomization: `kustomize build`
+//! repoURL ─ Address ─▶ Repository ─ observe ─▶ Refs ─ resolve(targetRevision) ─▶ commit
+//!                          └── locate_manifests(commit, source) ─▶ LocatedManifests { key } ── read ─▶ files
+//!                                 folder: unchanged; chart: `helm template`; kustomization: `kustomize build`
 //! ```
 //!
 //! A local repository is read in place. A remote repository has a mirror in the state directory (`remote`):
 //! `observe` lists its refs, and a commit is fetched when its files are needed but missing.
 //!
-//! All functions block, so call them outside async threads. One `observe` serves all users of a repository:
-//! [`Repository::resolve`] uses its latest result. The same commit with the same parameters yields the same
-//! [`LocatedManifests::key`], which can be used to cache rendered manifests.
+//! All functions block, so call them outside async threads. A single `observe` is enough for all users of a
+//! repository, because [`Repository::resolve`] uses the latest result. The same commit with the same
+//! parameters has the same [`LocatedManifests::key`], which is a suitable cache key for rendered manifests.
 //!
 //! Unsupported features cause errors, never empty results. Errors don't contain secrets.
 

@@ -18,7 +18,7 @@ use crate::{SourceError, helm, kustomize};
 /// A source's manifests in a commit, before rendering.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedManifests {
-    /// Digest of the content and the parameters. Equal keys yield equal manifests.
+    /// Digest of the content and the parameters. Equal keys imply equal manifests.
     pub key: Digest,
     /// Commit in hexadecimal.
     pub commit: String,
@@ -37,7 +37,7 @@ enum LocatedContent {
 }
 
 impl LocatedManifests {
-    /// Returns the source type as named in an Application's status.
+    /// Returns the source type in the form that an Application's status uses.
     pub fn source_type(&self) -> &'static str {
         match self.content {
             LocatedContent::Directory(_) => SourceType::Directory.name(),
@@ -53,7 +53,7 @@ impl LocatedManifests {
 }
 
 impl Repository {
-    /// Finds a source's manifests in a commit. Rejects manifests that can't be read.
+    /// Finds a source's manifests in a commit. Returns an error if they can't be read.
     pub fn locate_manifests(
         &self,
         source: &ApplicationSource,
@@ -65,14 +65,15 @@ impl Repository {
         let started = self.with_reader_and_lfs(with_lfs, &making.limits, |reader| {
             locate_manifests(reader, source, making)
         })?;
-        // The repository must not be in use here, because the fetch may be from the same repository.
+        // The repository must not be in use at this point, because the dependencies may be in the same
+        // repository.
         started.complete(making)
     }
 
     /// Reads or renders the manifests.
     pub fn read(&self, located: &LocatedManifests, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         let LocatedManifests { commit, folder, path, has_lfs: lfs, content: how, .. } = located;
-        // Uses the LFS setting from when `locate_manifests` was called, because it is part of the key.
+        // Use the LFS setting from the call of `locate_manifests`, because it is part of the key.
         let commit = (commit.as_str(), *lfs);
         let reading = |using: &dyn Fn(&CommitReader<'_>) -> Result<(), SourceError>| {
             self.with_reader_and_lfs(commit, &making.limits, using)
@@ -148,7 +149,7 @@ fn locate_manifests(
     let directory = source.directory.clone().unwrap_or_default();
     let recurse = kind != SourceType::Directory || directory.recurse;
     let has_links = reader.list(folder, &path, recurse)?.iter().any(|entry| entry.is_link());
-    // A link can lead to any other folder of the commit.
+    // A link may lead to any other folder of the commit.
     let content = if has_links { reader.root } else { folder };
     let mut hasher = Sha256::new();
     for part in [&content.to_string(), path.as_str(), kind.name()] {

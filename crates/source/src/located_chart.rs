@@ -18,7 +18,7 @@ use crate::tools::WorkingFolder;
 /// Chart version with its Helm parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedChart {
-    /// Digest of the content and the parameters. Equal keys yield equal manifests.
+    /// Digest of the content and the parameters. Equal keys imply equal manifests.
     pub key: Digest,
     archive: Arc<Archive>,
     chart: String,
@@ -40,7 +40,7 @@ impl ChartRepository {
         let chart = self.display_name(source).to_owned();
         let name = format!("chart {chart} {version} of {}", self.address());
         let unpacked = Archive::unpack(name, &packed);
-        let tried = format!("chart {chart} {version} cannot be used");
+        let tried = format!("cannot use chart {chart} {version}");
         let archive =
             Arc::new(unpacked.map_err(|problem| SourceError::remote(self.address(), &tried, problem))?);
         let asked = (source.repo_url.as_str(), "", source.target_revision.as_str());

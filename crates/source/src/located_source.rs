@@ -20,7 +20,7 @@ pub enum LocatedSource {
 }
 
 impl LocatedSource {
-    /// Returns the digest of the content and the parameters. Equal keys yield equal manifests.
+    /// Returns the digest of the content and the parameters. Equal keys imply equal manifests.
     pub fn key(&self) -> Digest {
         match self {
             Self::Git(located) => located.key,
@@ -28,7 +28,7 @@ impl LocatedSource {
         }
     }
 
-    /// Returns the source type as named in an Application's status.
+    /// Returns the source type in the form that an Application's status uses.
     pub fn source_type(&self) -> &'static str {
         match self {
             Self::Git(located) => located.source_type(),

@@ -2,14 +2,14 @@
 
 use std::iter::Peekable;
 
-/// Maximum length of file names and patterns, four times the limit of any file system. Longer names and
-/// patterns count as a match.
+/// Maximum length of file names and patterns, in characters: four times the limit of any file system. Longer
+/// names and patterns count as a match.
 const NAME_CHARS_MAX: usize = 1024;
 
-/// Returns true if an Application must be compared after these files have changed. `paths` is its annotation,
-/// and `folder` is the path of its source. Paths with a leading slash are relative to the repository root,
-/// other paths to the folder. Without the annotation, or if the changed files are unknown, every change
-/// counts.
+/// Returns true if an Application must be compared after these files have changed. `paths` is the value of
+/// its annotation, and `folder` is the path of its source. Paths with a leading slash are relative to the
+/// repository root, other paths to the folder. Without the annotation, or if the changed files are unknown,
+/// every change counts.
 pub fn is_affected<'f>(paths: &str, folder: &str, changed: impl IntoIterator<Item = &'f str>) -> bool {
     let paths: Vec<Vec<String>> = paths
         .split(';')
@@ -129,7 +129,8 @@ fn parse_bound(signs: &mut Peekable<impl Iterator<Item = char>>) -> Option<(char
 mod tests {
     use super::*;
 
-    /// Found by fuzzing: a large character class after a star was examined at every position in a name.
+    /// Regression test from fuzzing: a large character class after a star was examined at every position in a
+    /// name.
     #[test]
     fn expensive_patterns_count_as_affected() {
         let class = format!("*[{}]", "a-b".repeat(20_000));

@@ -1,5 +1,5 @@
-//! Masks values in error messages from Helm and Kustomize. The messages can quote any value, and everyone who
-//! can see the Application can see them.
+//! Masks values in error messages from Helm and Kustomize. The messages may quote any value, and everyone
+//! with access to the Application can see the messages.
 
 use std::collections::BTreeSet;
 
@@ -32,7 +32,7 @@ const PUBLIC_WORDS: [&str; 11] = [
 const SECRET: &str = "Secret";
 /// Field of a kustomization that generates Secrets.
 const GENERATOR: &str = "secretGenerator";
-/// Text that both names above contain in any spelling. Used to skip other texts quickly.
+/// Substring of both names above in any spelling. Texts without it are skipped quickly.
 const SECRET_SUBSTRING: &str = "ecret";
 /// Parts of field names that indicate secret values.
 const SECRET_NAME_PARTS: [&str; 8] =
@@ -60,7 +60,7 @@ impl MaskValues {
         self.texts.remove(text);
     }
 
-    /// Excludes the names in a path from masking, because they show where the error is.
+    /// Excludes the names in a path from masking, because they show the location of the error.
     pub fn exclude_path(&mut self, path: &str) {
         for part in path.split('/') {
             self.exclude(part);
@@ -99,13 +99,13 @@ impl MaskValues {
     pub fn add_file(&mut self, text: &str) {
         match serde_saphyr::from_str::<Value>(text) {
             Ok(values) => self.add_all(&values),
-            // The tool may quote the content, regardless of what it is.
+            // The tool may quote the content even if it is invalid.
             Err(_) => self.add_lines(text),
         }
     }
 
-    /// Adds those values in a values file whose names indicate secrets. Adds all of them if the file is
-    /// invalid.
+    /// Adds the values in a values file that have names which indicate secrets. Adds the whole content if the
+    /// file is invalid.
     pub fn add_suspicious(&mut self, text: &str) {
         match serde_saphyr::from_str::<Value>(text) {
             Ok(values) => self.add_suspicious_fields(&values),
@@ -131,7 +131,7 @@ impl MaskValues {
     }
 
     fn add_secrets_at(&mut self, text: &str, depth: usize) {
-        // Skips parsing for most texts.
+        // This check avoids parsing most texts.
         if !text.contains(SECRET_SUBSTRING) {
             return;
         }
@@ -180,7 +180,7 @@ impl MaskValues {
         decoded.for_each(|text| self.add(&text));
     }
 
-    /// Adds a Secret generator's literals (`name=value`), and remembers its files.
+    /// Adds a Secret generator's literals (`name=value`), and records its files.
     fn add_generator(&mut self, generator: &Value) {
         let listed = |name: &str| generator.get(name).and_then(Value::as_array).into_iter().flatten();
         for literal in listed("literals").filter_map(Value::as_str) {
@@ -193,7 +193,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values that a patch sets in Secrets, even if the patch doesn't name the kind.
+    /// Adds the values that a patch sets in Secrets, even if the patch doesn't specify the kind.
     fn add_patch(&mut self, entry: &Value) {
         if let Some(patch) = entry.get("patch").and_then(Value::as_str) {
             self.add_secret_file(patch);
@@ -212,7 +212,7 @@ impl MaskValues {
         text.lines().for_each(|line| self.add(value(line).trim().trim_matches(['"', '\''])));
     }
 
-    /// Returns the text with all values masked, however they are quoted.
+    /// Returns the text with all values masked, regardless of how they are quoted.
     pub fn mask(&self, words: &str) -> String {
         let forms: BTreeSet<String> = self.texts.iter().flat_map(|value| quoted_forms(value)).collect();
         let mut longest_first: Vec<String> = forms.into_iter().collect();
@@ -226,7 +226,7 @@ fn text_after_key(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, value)| value)
 }
 
-/// Returns the forms in which Helm, Kustomize and their libraries print a value in messages.
+/// Returns a value in the forms in which Helm, Kustomize and their libraries print it in messages.
 fn quoted_forms(value: &str) -> Vec<String> {
     let quoted = value.replace('\\', "\\\\");
     let in_double = quoted.replace('"', "\\\"");
@@ -281,7 +281,7 @@ mod tests {
             (json!({"db": {"password": "hunter2x"}}), "xhunter2xy", "x++++++++y"),
             (json!({"a": [{"b": key}]}), "cut: MIIEvQIBADANBg", "cut: ++++++++"),
             (json!({"pin": 482_915}), "pin 482915 is wrong", "pin ++++++++ is wrong"),
-            // Short values are masked only as whole words, and common words never.
+            // Short values are masked only as whole words, and common words are never masked.
             (json!({"a": "abcd"}), "abcd abcde", "++++++++ abcde"),
             (json!({"a": true, "b": "x"}), "true x", "true x"),
             (json!({}), "sorry", "sorry"),

@@ -24,8 +24,8 @@ impl<T: Clone> SharedObservations<T> {
     }
 
     /// Observes, and returns the previous and the new observation. If a caller shares an observation that
-    /// another caller started later, both values are that observation, so only the other caller sees a
-    /// change.
+    /// another caller started later, both returned values are that observation, so only the other caller
+    /// detects a change.
     pub fn observe(&self, look: impl FnOnce(Option<T>) -> T) -> (Option<T>, T) {
         let mut before = None;
         let (found, is_own) = self.singleflight.run(|| {
@@ -50,7 +50,8 @@ mod tests {
 
     use super::*;
 
-    /// If two observations run concurrently, the one that started later wins, even if the other one takes longer.
+    /// If two observations overlap, the result of the later one is kept, even if the earlier one takes
+    /// longer.
     #[test]
     fn an_older_observation_never_follows_a_newer_one() {
         let (looks, thing) = (SharedObservations::default(), AtomicU32::new(1));
@@ -62,8 +63,8 @@ mod tests {
                 looks.observe(|_| {
                     let seen = thing.load(Ordering::SeqCst);
                     begun.send(()).unwrap();
-                    // The call is in flight until the next caller is served, or can't be served before the
-                    // call ends.
+                    // The call stays in flight until the next caller has received a result, or for a short
+                    // time if that requires the end of this call.
                     may_go.recv_timeout(std::time::Duration::from_millis(50)).ok();
                     seen
                 })

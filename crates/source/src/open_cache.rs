@@ -1,5 +1,6 @@
-//! Per-thread cache of an open repository. Opening a repository is cheap, but closing it gets more expensive
-//! the more threads have read from a repository, and thousands of Applications may be read within seconds.
+//! Per-thread cache of an open repository. Opening a repository is cheap, but closing it becomes more
+//! expensive with the number of threads that have read from a repository. Thousands of Applications may be
+//! read within seconds.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -9,9 +10,10 @@ use std::time::{Duration, Instant};
 use gix::Repository;
 use gix::odb::store::init::Slots;
 
-/// Lifetime of a cached repository. Afterwards, a different repository may be on disk.
+/// Lifetime of a cached repository. After this time, a different repository may be on disk.
 const CACHE_LIFETIME: Duration = Duration::from_secs(1);
-/// Slots for packs that arrive while the repository is open. Each slot makes closing slower.
+/// Number of slots for packs that arrive while the repository is open. Each slot makes closing the repository
+/// slower.
 const PACK_SLOTS: Slots = Slots::AsNeededByDiskState { multiplier: 1.5, minimum: 6 };
 
 /// Files that are read before anything else in a repository.
@@ -36,12 +38,12 @@ impl RepositoryHandle {
         Self { path, generation: AtomicU64::new(next_generation()) }
     }
 
-    /// Uses the repository in a state that is at most one second old. Also finds objects that were added
-    /// since then.
+    /// Runs a function on the repository in a state that is at most one second old. Objects that were added
+    /// since then are also available.
     #[expect(clippy::disallowed_methods, reason = "results do not depend on how long it stays open")]
     pub fn use_cached<T>(&self, using: impl FnOnce(&Repository) -> T) -> gix::Result<T> {
         let number = self.generation.load(Ordering::Acquire);
-        // Removed from the cache during use, because the callback may read other repositories.
+        // Remove the repository from the cache during use, because the callback may read other repositories.
         let last = LAST.take().filter(|(its, at, _)| *its == number && at.elapsed() < CACHE_LIFETIME);
         let (at, repository) = match last {
             Some((_, at, repository)) => (at, repository),
@@ -52,8 +54,8 @@ impl RepositoryHandle {
         Ok(done)
     }
 
-    /// Opens the repository in its current state, for occasional use. It isn't cached, because open packs
-    /// occupy disk space even after they are deleted.
+    /// Opens the repository in its current state, for occasional use. The repository isn't cached, because
+    /// open packs occupy disk space even after they are deleted.
     pub fn open_current(&self) -> gix::Result<Repository> {
         self.invalidate();
         self.open_independent()
@@ -74,7 +76,8 @@ fn next_generation() -> u64 {
     NEXT_GENERATION.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Ignores `refs/replace`, which could replace the files of a signed commit with other files.
+/// Opens a repository. Ignores `refs/replace`, which could replace the files of a signed commit with other
+/// files.
 fn open_repository(path: &Path) -> gix::Result<Repository> {
     for name in READ_FIRST {
         check_file(&path.join(name))?;

@@ -75,8 +75,8 @@ impl Origin {
         }
     }
 
-    /// Rejects a commit unless it has a signature that the project accepts. `names` are the revisions that
-    /// were resolved to the commit.
+    /// Rejects a commit unless it has a signature that the project accepts. `names` contains the revisions
+    /// that were resolved to the commit.
     pub(crate) fn check_signed(
         &self,
         revision: (&str, &[&str]),

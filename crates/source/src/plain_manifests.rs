@@ -9,7 +9,7 @@ use crate::repository::File;
 use crate::source_overrides;
 use crate::tree::{CommitReader, join_paths};
 
-/// Determines which files in a folder are read.
+/// Selects the files to read in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FileSelection {
     recurse: bool,
@@ -52,7 +52,7 @@ pub(crate) fn read_selected(
         if is_jsonnet {
             return Err(SourceError::Unsupported {
                 what: "Jsonnet".to_owned(),
-                why: format!("; leave {place} out with source.directory.exclude"),
+                why: format!("; exclude {place} with source.directory.exclude"),
             });
         }
         let Some(content) = reader.content(&place, &entry)? else { continue };

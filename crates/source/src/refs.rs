@@ -9,7 +9,7 @@ use crate::version_constraints;
 /// Prefix of tag refs.
 pub(crate) const TAGS: &str = "refs/tags/";
 
-/// Refs of a repository with their targets. Two values are equal if none of the refs has moved.
+/// Refs of a repository with their targets. Two values are equal if no ref has moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refs {
     pub(crate) head: Option<ObjectId>,
@@ -28,7 +28,7 @@ impl Refs {
         self.find_full_name(name).map(|(_, id)| *id)
     }
 
-    /// Resolves a name in Git's own order, in which tags come before branches.
+    /// Resolves a name in Git's order of precedence, in which tags come before branches.
     pub(crate) fn find_as_git(&self, name: &str) -> Option<ObjectId> {
         if matches!(name, "" | "HEAD") {
             return self.head;
@@ -64,7 +64,7 @@ impl Refs {
         )
     }
 
-    /// Returns the target that starts with a prefix, if there is only one.
+    /// Returns the target that starts with a prefix, if it is unique.
     pub(crate) fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let all = self.names.values().chain(&self.head);
         let found: BTreeSet<_> = all.filter(|id| id.to_string().starts_with(prefix)).collect();
@@ -77,7 +77,7 @@ pub(crate) fn read_refs(repository: &gix::Repository) -> gix::Result<Refs> {
     let mut names = BTreeMap::new();
     for reference in repository.references()?.all()? {
         let reference = reference?;
-        // Skips symbolic refs, which don't have a target of their own.
+        // Skip symbolic refs, which don't have their own target.
         if let Some(id) = reference.try_id() {
             names.insert(reference.name().as_bstr().to_string(), id.detach());
         }

@@ -18,19 +18,19 @@ pub struct RenderTarget {
     pub cluster: ClusterCapabilities,
 }
 
-/// Capabilities of the destination cluster, as charts see them in `.Capabilities`.
+/// Capabilities of the destination cluster, which charts access as `.Capabilities`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClusterCapabilities {
-    /// There is no cluster, so charts see Helm's defaults.
+    /// There is no cluster, so charts use Helm's defaults.
     #[default]
     NoCluster,
     /// The capabilities of the cluster.
     Known(Arc<Capabilities>),
-    /// The cluster hasn't been queried yet. A chart that uses capabilities isn't rendered; instead, the query
-    /// is requested.
+    /// The cluster hasn't been queried yet. A chart that uses capabilities isn't rendered; instead, rendering
+    /// requests the query.
     NotQueried(CapabilitiesQuery),
-    /// The cluster couldn't be queried, for the given reason. A chart that uses capabilities isn't rendered;
-    /// instead, the query is requested.
+    /// The query of the cluster failed, for this reason. A chart that uses capabilities isn't rendered;
+    /// instead, rendering requests the query.
     Unknown(String, CapabilitiesQuery),
 }
 
@@ -63,11 +63,12 @@ impl Eq for CapabilitiesQuery {}
 pub struct Capabilities {
     /// Version of the cluster, such as `v1.36.1`; empty if unknown.
     pub kube_version: String,
-    /// Groups with versions (`monitoring.coreos.com/v1`) and with kinds (`monitoring.coreos.com/v1/ServiceMonitor`), sorted.
+    /// Sorted list of groups with versions (`monitoring.coreos.com/v1`) and of kinds
+    /// (`monitoring.coreos.com/v1/ServiceMonitor`).
     pub api_versions: Vec<String>,
 }
 
-/// Build environment variables for one source (`ARGOCD_APP_NAME` …).
+/// Build environment variables for one source, such as `ARGOCD_APP_NAME`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Variables(Vec<(&'static str, String)>);
 
@@ -104,7 +105,8 @@ impl Variables {
         }
     }
 
-    /// Replaces variables in a text. As in Go's `os.Expand`, unknown variables are empty, and `$$` is `$`.
+    /// Replaces variables in a text. As in Go's `os.Expand`, unknown variables become empty, and `$$` becomes
+    /// `$`.
     pub fn replace(&self, text: &str) -> String {
         let (mut replaced, mut rest) = (String::new(), text);
         while let Some((before, after)) = rest.split_once('$') {

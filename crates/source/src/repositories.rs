@@ -1,4 +1,4 @@
-//! Registry of the repositories in use. All users share the same observation.
+//! Registry of the repositories in use. All users of a repository share the same observation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -19,7 +19,7 @@ use crate::{Address, AddressContext, AzureWorkload, Credentials, Listener, Remot
 /// Settings for remote repositories.
 #[derive(Clone, Debug)]
 pub struct RemoteAccess {
-    /// Folder for the mirrors, used exclusively by this process.
+    /// Folder for the mirrors. Only this process may use it.
     pub mirrors: PathBuf,
     /// Credentials.
     pub credentials: Credentials,
@@ -27,9 +27,9 @@ pub struct RemoteAccess {
     pub limits: RemoteLimits,
     /// SSH program.
     pub ssh: PathBuf,
-    /// True if servers may have link-local addresses, where clouds offer services to their machines.
+    /// True if servers may have link-local addresses, on which clouds provide services to their machines.
     pub allows_link_local: bool,
-    /// Clock that decides when temporary passwords expire.
+    /// Clock for the expiry of temporary passwords.
     pub clock: Clock,
     /// Azure identity of this process.
     pub azure: AzureWorkload,
@@ -89,7 +89,7 @@ impl OpenSource {
     }
 }
 
-/// Repositories in use. Each is opened only once for all users.
+/// Repositories in use. Each repository is opened only once for all users.
 #[derive(Default)]
 pub struct Repositories {
     git: Mutex<BTreeMap<Address, Arc<Repository>>>,
@@ -144,13 +144,13 @@ impl Repositories {
         let home = home.into();
         let address = self.address_for_project(Address::parse(url, home.base)?, home.project);
         let repository = self.open_git(&address, url, false)?;
-        // A repository that an Application names as a source may be on this machine.
+        // A repository that an Application uses as a source may be on this machine.
         repository.set_blocks_loopback(false);
         Ok(repository)
     }
 
-    /// Opens a repository that manifests name. `is_barred` blocks redirects to loopback addresses, unless an
-    /// Application names the repository as a source.
+    /// Opens a repository that manifests refer to. `is_barred` blocks redirects to loopback addresses, unless
+    /// an Application uses the repository as a source.
     pub(crate) fn open_fetched(
         &self,
         address: &Address,
@@ -170,7 +170,7 @@ impl Repositories {
         if let Some(repository) = known().get(address) {
             return Ok(Arc::clone(repository));
         }
-        // Opened outside the lock, so that other repositories don't wait for the disk.
+        // Open the repository outside the lock, so that other repositories don't wait for the disk.
         let new = Arc::new(Repository::open(address, url, self.network.as_ref())?);
         new.set_blocks_loopback(is_barred);
         Ok(Arc::clone(known().entry(address.clone()).or_insert(new)))
@@ -199,8 +199,8 @@ impl Repositories {
         Ok(self.address_for_project(origin::source_address(source, home.base)?, home.project))
     }
 
-    /// Returns the address as seen by a project. It is distinct if the project has its own Secret for the
-    /// repository.
+    /// Returns the address for a project's credentials. The address is distinct if the project has its own
+    /// Secret for the repository.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         match self.credentials() {
             Some(credentials) if !project.is_empty() => credentials.address_for_project(address, project),
@@ -219,7 +219,7 @@ impl Repositories {
         Some(Arc::clone(&known.read().unwrap_or_else(PoisonError::into_inner)))
     }
 
-    /// Opens the charts at an address that only manifests name. `is_barred` blocks redirects to loopback
+    /// Opens the charts at an address that only manifests refer to. `is_barred` blocks redirects to loopback
     /// addresses.
     pub(crate) fn open_charts(
         &self,
@@ -253,7 +253,7 @@ impl Repositories {
         self.network.as_ref().is_some_and(|network| network.allows_link_local)
     }
 
-    /// Returns the address of the Helm repository that has a given name in a repository Secret.
+    /// Returns the address of the Helm repository with this name in a repository Secret.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         self.credentials()?.find_chart_repository(name, project)
     }
@@ -290,10 +290,11 @@ impl Repositories {
         origins.map(OpenSource::from_origin).chain(files).collect()
     }
 
-    /// Closes the repositories that aren't in `used` and that have no other users, and deletes all other
-    /// mirrors, including those of earlier processes. If a repository is needed again, it is fetched again.
+    /// Closes repositories that aren't in `used` and that have no other users. Deletes the mirrors of all
+    /// repositories that are no longer open, including mirrors of earlier processes. If a repository is used
+    /// again later, it is fetched again.
     pub fn keep_only(&self, used: &BTreeSet<Address>) {
-        // Holds the lock, so that repositories can't be opened meanwhile.
+        // Hold the lock, so that no repository is opened in the meantime.
         let mut known = self.git.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -305,8 +306,9 @@ impl Repositories {
         }
     }
 
-    /// Rejects a commit unless it has a signature that the project accepts. `names` are the revisions that
-    /// were resolved to the commit. If one of them is an annotated tag, the tag must be signed.
+    /// Rejects a commit unless it has a signature that the project accepts. `names` contains the revisions
+    /// that were resolved to the commit. If one of these revisions is an annotated tag, the tag must be
+    /// signed.
     pub fn check_signed<'h>(
         &self,
         (source, home): (&ApplicationSource, impl Into<AddressContext<'h>>),

@@ -53,13 +53,13 @@ pub(crate) struct Tag {
 pub struct File {
     /// Path in the repository.
     pub path: String,
-    /// Content, either as found or as rendered.
+    /// Content, either as stored in the repository or as rendered.
     pub content: Vec<u8>,
 }
 
 impl Repository {
-    /// Opens the repository at an address. `url` is the spelling that messages use. Remote repositories need
-    /// a network.
+    /// Opens the repository at an address. `url` is the address as used in messages. Remote repositories
+    /// require a network.
     pub(crate) fn open(
         address: &Address,
         url: &str,
@@ -109,8 +109,8 @@ impl Repository {
         found.refs.map(|_| moved)
     }
 
-    /// Observes the refs. Returns true if anything has changed for the users, including whether the refs can
-    /// be read.
+    /// Observes the refs. Returns true if anything has changed for the repository's users, including its
+    /// availability.
     pub fn observe_availability(&self) -> bool {
         let (before, found) = self.observations.observe(|_| self.observe_refs());
         before.map_or(found.refs.is_err(), |before| before != found)
@@ -139,7 +139,7 @@ impl Repository {
         self.resolve_as(revision, |refs| refs.newest(revision).or_else(|| refs.find(revision)))
     }
 
-    /// Resolves a name as Git does: as a commit, a tag, or otherwise a branch. An empty name is `HEAD`.
+    /// Resolves a name as Git does: as a commit, or else a tag, or else a branch. An empty name is `HEAD`.
     pub(crate) fn resolve_name(&self, name: &str) -> Result<String, SourceError> {
         self.resolve_as(name, |refs| refs.find_as_git(name))
     }
@@ -165,7 +165,7 @@ impl Repository {
             Store::Local(opened) => {
                 let commit = opened.use_cached(|git| {
                     let found = named.map_or_else(|| git.rev_parse_single(revision).map(gix::Id::detach), Ok);
-                    // Peels annotated tags.
+                    // Peel annotated tags to their commits.
                     let commit = found.and_then(|id| git.find_object(id)?.peel_to_commit());
                     commit.map(|commit| commit.id().to_string())
                 });
@@ -252,7 +252,8 @@ impl Repository {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
-    /// Runs a function on a commit. Calls it again if a damaged mirror had to be fetched from scratch.
+    /// Runs a function on a commit. Calls the function again if a damaged mirror had to be fetched from
+    /// scratch.
     pub(crate) fn with_reader<T>(
         &self,
         commit: &str,
@@ -282,7 +283,7 @@ impl Repository {
                 lookup.start_reading();
                 using(reader)
             });
-            // Missing content can cause other errors, so it is fetched first.
+            // Missing content may cause other errors, so fetch it first.
             if lookup.is_complete() || matches!(done, Err(SourceError::Lfs(_) | SourceError::Limit { .. })) {
                 return done;
             }

@@ -20,13 +20,13 @@ pub enum RequestKind {
 /// Completed request, whether or not it succeeded.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEvent<'a> {
-    /// Repository. Its display form doesn't contain credentials.
+    /// Repository. Its `Display` output doesn't contain credentials.
     pub address: &'a Address,
     /// Kind of the request.
     pub kind: RequestKind,
     /// Duration.
     pub duration: Duration,
-    /// True if it failed.
+    /// True if the request failed.
     pub has_failed: bool,
 }
 

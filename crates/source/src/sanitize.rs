@@ -1,4 +1,4 @@
-//! Sanitizes external texts for messages.
+//! Sanitizing of external texts for messages.
 
 /// Maximum length of an external text in a message, in characters.
 pub(crate) const TEXT_MAX: usize = 300;
@@ -14,7 +14,7 @@ pub(crate) fn to_line(text: &str) -> String {
 }
 
 /// Returns a single line of limited length that keeps the start and the end, because programs print their
-/// task first and the cause last.
+/// task first and the cause of an error last.
 pub(crate) fn to_line_keeping_ends(text: &str) -> String {
     const BEGIN: usize = TEXT_MAX / 3;
     let line: Vec<char> = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// Secret string. Its debug form doesn't depend on its content.
+/// Secret string. Its `Debug` output doesn't depend on its content.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SecretText(pub(crate) String);
 

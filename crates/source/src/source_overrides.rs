@@ -1,6 +1,6 @@
 //! Source overrides in a source's folder: `.argocd-source.yaml`, then `.argocd-source-NAME.yaml` for the
-//! Application with that name. They contain parts of `spec.source`, and are applied as merge patches (RFC
-//! 7396).
+//! Application with that name. The files contain parts of `spec.source`, and are applied as merge patches
+//! (RFC 7396).
 
 use serde_json::{Map, Value};
 use tidegate_model::argo::ApplicationSource;
@@ -19,7 +19,7 @@ pub(crate) fn is_overrides_file(path: &str) -> bool {
 }
 
 /// Returns a source after applying the overrides in its folder. Overrides can't change the source's
-/// repository or revision. `folder` is the path of the folder, and the names of its entries.
+/// repository or revision. `folder` contains the path of the folder and the names of its entries.
 pub(crate) fn apply_overrides(
     source: &ApplicationSource,
     reader: &CommitReader<'_>,
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// The examples from RFC 7396, appendix A.
+    /// Tests the examples from RFC 7396, appendix A.
     #[test]
     fn patches_are_merged_as_the_rfc_says() {
         for (target, patch, expected) in [

@@ -1,5 +1,5 @@
-//! Source types: directory, Helm or Kustomize. The source names its type, or the type is detected from its
-//! folder.
+//! Source types: directory, Helm or Kustomize. The source specifies its type, or the type is detected from
+//! its folder.
 
 use serde_json::Value;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
@@ -11,9 +11,9 @@ use crate::SourceError;
 pub(crate) enum SourceType {
     /// Plain manifests.
     Directory,
-    /// `helm template`.
+    /// A Helm chart, rendered with `helm template`.
     Helm,
-    /// `kustomize build`.
+    /// A kustomization, built with `kustomize build`.
     Kustomize,
 }
 
@@ -53,7 +53,7 @@ fn is_not_empty(value: &Value) -> bool {
     }
 }
 
-/// Returns the type that a source names explicitly. Rejects unsupported tools.
+/// Returns the type that a source specifies explicitly. Rejects unsupported tools.
 pub(crate) fn explicit_type(source: &ApplicationSource) -> Result<Option<SourceType>, SourceError> {
     let asked = [
         (source.plugin.as_ref().is_some_and(is_not_empty), "a config management plugin (source.plugin)"),
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a value that is valid for a schema and not empty.
+    /// Returns a nonempty value that is valid for a schema.
     fn sample(schema: &Value) -> Value {
         match schema.get("type").and_then(Value::as_str) {
             Some("string") => json!("1"),
@@ -130,7 +130,7 @@ mod tests {
         }
     }
 
-    /// A source is rejected for exactly those fields that the model's table calls refused.
+    /// A source must be rejected for exactly those fields that the model's table lists as refused.
     #[test]
     fn refused_fields_are_those_of_the_table() {
         let application = all_crds().remove(0);

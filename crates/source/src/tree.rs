@@ -24,7 +24,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// Many times the size of the largest folders in use.
+    /// The defaults are many times the size of the largest folders in use.
     fn default() -> Self {
         Self { entries: 100_000, depth: 64, bytes: 64 << 20, links: 8 }
     }
@@ -53,16 +53,16 @@ const CACHED_FOLDERS_MAX: usize = 8;
 /// Maximum number of entries of a cached folder.
 const CACHED_ENTRIES_MAX: usize = 50_000;
 
-/// Cache of large folders. Many Applications have folders next to each other, and each of them must be looked
-/// up. Tree objects are immutable, so entries never become stale.
+/// Cache of large folders. Many Applications have folders next to each other, and each of these folders must
+/// be looked up. Tree objects are immutable, so entries never become stale.
 #[derive(Default)]
 pub(crate) struct TreeCache(Mutex<VecDeque<(ObjectId, Arc<CachedFolder>)>>);
 
 /// Entries of a folder in Git's order.
 struct CachedFolder {
     entries: Vec<TreeEntry>,
-    /// Index by name. If a name occurs more than once, which only happens in a malformed tree, the first
-    /// entry wins.
+    /// Index by name. If a name occurs more than once, which happens only in a malformed tree, the first
+    /// entry takes precedence.
     index: HashMap<String, usize>,
 }
 
@@ -104,7 +104,7 @@ pub(crate) struct CommitReader<'r> {
     /// Root tree of the commit.
     pub root: ObjectId,
     pub limits: &'r Limits,
-    /// Replaces Git LFS pointers with their content, if enabled.
+    /// Replaces Git LFS pointers with their content; `None` if Git LFS is disabled.
     pub lfs: Option<&'r Lookup<'r>>,
 }
 
@@ -157,7 +157,7 @@ impl CommitReader<'_> {
                 Some(TreeEntry { kind: EntryKind::Commit, .. }) => {
                     return Err(SourceError::Submodule { path: at });
                 }
-                Some(TreeEntry { kind: EntryKind::Link, .. }) => return Err(none("a link, or below one,")),
+                Some(TreeEntry { kind: EntryKind::Link, .. }) => return Err(none("a link or below a link")),
                 Some(_) => return Err(none("a file")),
                 None => return Err(none("missing")),
             }

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 /// Version in a tag. It may start with `v`, and the minor and patch components may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
-    /// Major, minor, patch.
+    /// Major, minor and patch number.
     numbers: [u64; 3],
     /// Prerelease identifiers. Empty for a release.
     prerelease: Vec<String>,
@@ -15,7 +15,7 @@ struct Version {
 /// Component of a constraint; `None` if it is `x`, `X`, `*` or missing.
 type Part = Option<u64>;
 
-/// Comparison in a constraint: `>=1.2`.
+/// Comparison in a constraint, such as `>=1.2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Comparison {
     operator: Operator,
@@ -50,7 +50,7 @@ const OPERATORS: [(&str, Operator); 11] = [
     ("~", Operator::Tilde),
     ("^", Operator::Caret),
 ];
-/// Maximum number of comparisons, far more than practical constraints have.
+/// Maximum number of comparisons. Practical constraints have far fewer.
 const COMPARISONS_MAX: usize = 64;
 
 /// Returns the newest tag that satisfies a constraint; `None` if there is no such tag or the text isn't a
@@ -65,7 +65,7 @@ pub(crate) fn newest_version<'t>(
     let constraint = Constraint::parse(constraint)?;
     let versions = tags.into_iter().filter_map(|tag| Some((Version::parse(tag)?, tag)));
     let allowed = versions.filter(|(version, _)| constraint.allows(version));
-    // If two versions are equal, such as 1.0 and v1.0.0, the first one wins.
+    // If two versions are equal, such as 1.0 and v1.0.0, the first one takes precedence.
     let newest =
         allowed.reduce(|best, one| if one.0.compare(&best.0) == Ordering::Greater { one } else { best });
     newest.map(|(_, tag)| tag)
@@ -93,7 +93,7 @@ pub(crate) fn is_full_version(text: &str) -> bool {
     Version::parse(text).is_some() && numbers.matches('.').count() == 2
 }
 
-/// Alternatives. Each is a list of comparisons, all of which must be true.
+/// Alternatives. Each alternative is a list of comparisons, all of which must be true.
 struct Constraint(Vec<Vec<Comparison>>);
 
 impl Constraint {
@@ -127,7 +127,7 @@ fn parse_list(text: &str) -> Option<Vec<Comparison>> {
         let (version, given, after) = Version::parse_prefix(rest.strip_prefix(sign)?.trim_start())?;
         found.push(Comparison { operator, version, component_count: given });
         let next = after.trim_start().strip_prefix(',').unwrap_or(after).trim_start();
-        // Comparisons must be separated.
+        // Comparisons must be separated by a space or a comma.
         if !next.is_empty() && next.len() == after.len() {
             return None;
         }
@@ -145,7 +145,7 @@ impl Version {
         (rest.is_empty() && given > 0 && !numbers.contains(is_open)).then_some(version)
     }
 
-    /// Parses a version at the start of a text. Returns it along with its number of components and the rest
+    /// Parses a version at the start of a text. Returns the version, its number of components, and the rest
     /// of the text.
     fn parse_prefix(text: &str) -> Option<(Self, usize, &str)> {
         let mut rest = text.strip_prefix('v').unwrap_or(text);
@@ -200,7 +200,7 @@ fn compare_identifiers(one: &[String], other: &[String]) -> Ordering {
     differing.unwrap_or_else(|| one.len().cmp(&other.len()))
 }
 
-/// Parses a number or a wildcard. Returns it along with the rest of the text.
+/// Parses a number or a wildcard. Returns the component and the rest of the text.
 fn parse_number(text: &str) -> Option<(Part, &str)> {
     if let Some(rest) = text.strip_prefix(['x', 'X', '*']) {
         return Some((None, rest));
@@ -221,7 +221,7 @@ impl Comparison {
     fn allows(&self, version: &Version) -> bool {
         let (given, wanted) = (self.component_count, &self.version);
         let order = version.compare(wanted);
-        // Compares only the components that are present.
+        // Compare only the components that are present.
         let same = |count: usize| version.numbers.iter().take(count).eq(wanted.numbers.iter().take(count));
         let is_open = given < 3;
         match self.operator {
@@ -244,7 +244,7 @@ impl Comparison {
             Operator::LessOrEqual if is_open => same(given) || order != Ordering::Greater,
             Operator::LessOrEqual => order != Ordering::Greater,
             Operator::Caret => {
-                // Up to and including the first nonzero component that is present.
+                // The components up to and including the first nonzero component must be equal.
                 let first = wanted.numbers.iter().take(given).position(|number| *number > 0);
                 order != Ordering::Less && same(first.map_or(given, |at| at + 1))
             }

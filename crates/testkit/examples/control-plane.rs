@@ -9,7 +9,7 @@ fn main() -> Result<(), KubeError> {
     let control = ControlPlane::start(Options::default())?;
     let kubeconfig = control.kubeconfig(User::ENGINE);
     let mut out = io::stdout().lock();
-    // The reader may be gone.
+    // The reader may have closed its end.
     let _ = writeln!(out, "export KUBECONFIG={}", kubeconfig.display()).and_then(|()| out.flush());
     eprintln!("Kubernetes 1.{} at {}; it stops with this program (Ctrl-C)", control.minor(), control.url());
     let _ = io::stdin().read_to_end(&mut Vec::new());

@@ -30,7 +30,7 @@ pub enum ChainEvent {
     Finished(bool),
 }
 
-/// An input of a chain.
+/// An input for a chain.
 pub enum Input {
     /// A request to create a chain.
     Begin(Vec<OperationId>),

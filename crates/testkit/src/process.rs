@@ -269,8 +269,8 @@ impl World {
     }
 }
 
-/// Performs the current user action. Returns true if the engine asked to retry. An action that got any other response is not
-/// repeated.
+/// Performs the current user action. Returns true if the engine requested a retry. An action that got any
+/// other response is not repeated.
 pub async fn perform_action(engine: &Engine, id: OperationId, script: &mut Vec<UserAction>) -> bool {
     let Some(next) = script.first().copied() else { return false };
     let Ok((view, _)) = engine.inspect(id).await else { return false };

@@ -7,8 +7,9 @@ use std::process::{Command, Stdio};
 
 /// Writes a shell script that can be started immediately.
 ///
-/// Another process writes the script. If the test itself held it open for writing, a process that another test is just starting
-/// would also hold it open for a while, and a file that is open for writing cannot be executed (`ETXTBSY`).
+/// Another process writes the script. A file that is open for writing cannot be executed (`ETXTBSY`). If the
+/// test itself opened the script for writing, a process that another test is just starting would also keep it
+/// open for a while.
 pub fn write_script(path: &Path, text: &str) {
     let mut writer =
         Command::new("sh").args(["-c", "cat > \"$0\""]).arg(path).stdin(Stdio::piped()).spawn().unwrap();

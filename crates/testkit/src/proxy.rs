@@ -102,7 +102,8 @@ fn handle_connect(first: u8, stream: &mut TcpStream, requests: &Mutex<Vec<String
     Ok(is_known)
 }
 
-/// <https://www.rfc-editor.org/rfc/rfc1928>, with user and password by <https://www.rfc-editor.org/rfc/rfc1929>.
+/// <https://www.rfc-editor.org/rfc/rfc1928>, with user and password as in
+/// <https://www.rfc-editor.org/rfc/rfc1929>.
 fn handle_socks(stream: &mut TcpStream, requests: &Mutex<Vec<String>>) -> io::Result<bool> {
     let methods = read_length_prefixed(stream)?;
     if !methods.contains(&2) {

@@ -18,7 +18,7 @@ pub struct Page {
     pub body: Vec<u8>,
     /// Required `Authorization` header, and the challenge. Requests without this header get a 401.
     pub authorization: Option<(String, String)>,
-    /// ETag. Requests that name it get a 304.
+    /// ETag. Requests that contain it get a 304.
     pub etag: Option<String>,
     /// True if the body never ends.
     pub is_endless: bool,
@@ -82,7 +82,7 @@ impl WebServer {
         Self { state, port, listener_thread: Some(listening) }
     }
 
-    /// Returns its host and port.
+    /// Returns the server's host and port.
     pub fn host(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }

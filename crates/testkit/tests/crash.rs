@@ -22,8 +22,8 @@ use tidegate_testkit::simulate::inventory_is_complete;
 use tidegate_testkit::witness::{Witness, collect_witness};
 use uuid::Uuid;
 
-/// Runs a scenario with a process that crashes at each of `deaths` in turn, or does not for 0. The next
-/// operation reads the resulting log.
+/// Runs a scenario with a process that crashes at each crash point in `deaths` in turn; 0 means no crash. The
+/// next operation reads the resulting log.
 fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<ApplicationInventory>, u64, u64) {
     let mut wrong = Vec::new();
     let run = run_and_check(scenario, deaths, |_, _| None, &mut wrong);
@@ -31,7 +31,7 @@ fn run(scenario: &Scenario, deaths: &[u64]) -> (Witness, Option<ApplicationInven
     run
 }
 
-/// Does the same, with a final inspection of the world.
+/// Runs a scenario as [`run`] does, then inspects the world.
 fn run_and_check(
     scenario: &Scenario,
     deaths: &[u64],
@@ -207,7 +207,7 @@ fn a_crash_at_any_point_keeps_the_claim() {
     report_failures(tried, &wrong);
 }
 
-/// Runs a scenario whose operation executes a stored plan; `meddle` is a concurrent sync.
+/// Runs a scenario whose operation executes a stored plan. `meddle` is a concurrent sync.
 fn run_stored_plan(scenario: &Scenario, deaths: &[u64], meddle: Option<&SyncSpec>) -> StoredPlanRun {
     let mut world = World::new(SimConfig::default());
     for sync in &scenario.setup_syncs {
@@ -259,7 +259,7 @@ fn run_stored_plan(scenario: &Scenario, deaths: &[u64], meddle: Option<&SyncSpec
 struct StoredPlanRun {
     witness: Witness,
     writes: usize,
-    /// Manifests that the operation wrote, as in its log.
+    /// Manifests that the operation wrote, according to its log.
     bundles: Vec<Vec<u8>>,
     /// Manifests of the plan.
     manifests: Vec<u8>,
@@ -309,7 +309,7 @@ fn an_outdated_stored_plan_writes_nothing_after_any_crash() {
     let is_it =
         |one: &Scenario| one.name.contains("hooks") && one.expected_phase == OperationPhase::Succeeded;
     let scenario = scenario::all().into_iter().find(is_it).unwrap();
-    // The same sync is run meanwhile, so the objects already exist.
+    // The same sync runs concurrently, so the objects already exist.
     let expected = run_stored_plan(&scenario, &[], Some(&scenario.sync));
     assert_eq!((expected.witness.phase, expected.writes), (OperationPhase::Error, 0));
     let says = &expected.witness.message;
@@ -321,8 +321,7 @@ fn an_outdated_stored_plan_writes_nothing_after_any_crash() {
     assert!(expected.crash_points > 3, "{}", expected.crash_points);
 }
 
-/// Runs a chain of operations by the runner of operations. Returns the writes of each, and the events of the
-/// chain.
+/// Runs a chain of operations. Returns the writes of each operation, and the events of the chain.
 fn run_chain(
     syncs: &[(OperationId, SyncSpec)],
     deaths: &[u64],

@@ -1,6 +1,6 @@
-//! Hundreds of seeds of a randomized simulation, a thousand in the long form. `TIDEGATE_SIM_SEEDS=N` runs N,
-//! `TIDEGATE_SIM_SEED=S` runs one and prints every step. `TIDEGATE_RIVAL_SEEDS` and `TIDEGATE_RIVAL_SEED` do
-//! the same for operations of one application from several state directories.
+//! Randomized simulation with hundreds of seeds, or a thousand in the long form. `TIDEGATE_SIM_SEEDS=N` runs
+//! N seeds, and `TIDEGATE_SIM_SEED=S` runs one seed and prints every step. `TIDEGATE_RIVAL_SEEDS` and
+//! `TIDEGATE_RIVAL_SEED` do the same for operations of one application from several state directories.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::collections::BTreeMap;

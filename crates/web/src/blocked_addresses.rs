@@ -7,15 +7,15 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tidegate_model::Host;
 use tower::util::BoxCloneSyncService;
 
-/// Reason why a link-local address is blocked. The text also serves to identify the error when a connection
+/// Reason why a link-local address is blocked. The text also identifies the error when a connection error
 /// wraps it.
 pub const LINK_LOCAL_REASON: &str =
     "its host is a link-local or cloud metadata address; such addresses are blocked";
-/// Reason why a loopback address is blocked. The text also serves to identify the error.
+/// Reason why a loopback address is blocked. The text also identifies the error.
 pub const LOOPBACK_REASON: &str =
     "its host is a loopback address; such addresses are blocked for URLs in manifests";
 
-/// Cloud metadata services at addresses that aren't link-local.
+/// Addresses of cloud metadata services that aren't link-local.
 const CLOUD_METADATA: [[u8; 4]; 3] = [[100, 100, 100, 200], [168, 63, 129, 16], [192, 0, 0, 192]];
 
 /// Resolver of host names.
@@ -24,8 +24,8 @@ pub type Resolver = BoxCloneSyncService<Name, std::vec::IntoIter<SocketAddr>, io
 /// Set of blocked addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockedAddresses {
-    /// True if link-local addresses are blocked. Clouds run metadata services there that respond to every
-    /// client.
+    /// True if link-local addresses are blocked. At these addresses, clouds run metadata services that
+    /// respond to every client.
     pub link_local: bool,
     /// True if loopback addresses are blocked. Local services trust every local client.
     pub loopback: bool,
@@ -44,20 +44,20 @@ impl BlockedAddresses {
         }
     }
 
-    /// Returns the reason why a host is blocked, if it is written as an address. Names are checked when they
-    /// are resolved.
+    /// Returns the reason why a host is blocked, if the host is an IP address. Host names are checked when
+    /// they are resolved.
     pub fn blocked_host_reason(self, host: &str) -> Option<&'static str> {
         self.blocked_reason(parse_ip_host(host)?)
     }
 }
 
-/// Returns the address if a host is written as an address in any notation, because proxies and the C library
-/// also parse `127.1` as an address.
+/// Returns the address if a host is an IP address in any notation. Proxies and the C library also parse
+/// notations such as `127.1`.
 fn parse_ip_host(host: &str) -> Option<IpAddr> {
     Host::parse(host).ip()
 }
 
-/// Returns the address if a host is written as a link-local address.
+/// Returns the address if a host is a link-local IP address.
 pub fn link_local_ip(host: &str) -> Option<IpAddr> {
     parse_ip_host(host).filter(|address| is_link_local(*address))
 }
@@ -75,7 +75,7 @@ fn is_link_local(address: IpAddr) -> bool {
         // Some clouds run the same services at other addresses.
         IpAddr::V4(four) => four.is_link_local() || CLOUD_METADATA.contains(&four.octets()),
         IpAddr::V6(six) => {
-            // Metadata service of a cloud at a unique local address.
+            // This is a cloud's metadata service at a unique local address.
             const KEPT: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
             six.is_unicast_link_local()
                 || six == KEPT
@@ -84,7 +84,7 @@ fn is_link_local(address: IpAddr) -> bool {
     }
 }
 
-/// Returns true for loopback and unspecified addresses, which also lead to this machine.
+/// Returns true for loopback addresses, and for unspecified addresses, which also refer to this machine.
 fn is_loopback(address: IpAddr) -> bool {
     match address {
         IpAddr::V4(four) => four.is_loopback() || four.octets().starts_with(&[0]),
@@ -98,7 +98,7 @@ fn is_loopback(address: IpAddr) -> bool {
 pub(crate) fn blocking_resolver(barred: BlockedAddresses) -> Resolver {
     Resolver::new(tower::service_fn(move |name: Name| async move {
         let found: Vec<_> = tokio::net::lookup_host((name.as_str(), 0)).await?.collect();
-        // A blocked address must not hide behind an allowed one, because an attacker may control the name.
+        // Reject the name if any of its addresses is blocked, because an attacker may control the name.
         match found.iter().find_map(|address| barred.blocked_reason(address.ip())) {
             Some(reason) => Err(io::Error::other(reason)),
             None => Ok(found.into_iter()),
@@ -184,8 +184,8 @@ mod tests {
         }
     }
 
-    /// Names are checked by the addresses that they resolve to. This machine's names don't need a name
-    /// server.
+    /// Names are checked by resolving them to addresses. The test uses this machine's names, which don't
+    /// require a name server.
     #[tokio::test]
     async fn names_are_checked_by_their_addresses() {
         use tower::ServiceExt as _;

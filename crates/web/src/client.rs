@@ -19,7 +19,7 @@ use crate::trust::Tls;
 
 /// Error of a connection.
 pub type ConnectionError = Box<dyn Error + Send + Sync>;
-/// Connects to the server at an address, directly or through a proxy.
+/// Service that connects to the server at an address, directly or through a proxy.
 pub type Transport = BoxCloneSyncService<Uri, TokioIo<TcpStream>, ConnectionError>;
 /// HTTP client for `https` and `http`.
 pub type Client = legacy::Client<HttpsConnector<Transport>, Full<Bytes>>;
@@ -45,7 +45,7 @@ pub fn create_client(tls: &Tls, way: Transport) -> Client {
     legacy::Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build(connector)
 }
 
-/// Returns the root cause of an error. The outer layers only say that an error occurred.
+/// Returns the root cause of an error. The outer layers state only that an error occurred.
 pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

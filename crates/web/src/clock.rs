@@ -1,4 +1,4 @@
-//! Clock for time limits.
+//! Clock for the expiry of tokens and waits.
 
 use std::fmt;
 use std::sync::Arc;

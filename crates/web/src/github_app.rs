@@ -1,7 +1,7 @@
 //! GitHub Apps in Secrets: <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
 //!
-//! An App signs a token itself to authenticate. With it, it requests another token for an installation, which
-//! gives access to repositories.
+//! An App authenticates with a token that it signs itself. It uses this token to request another token for an
+//! installation, which grants access to repositories.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ const PUBLIC_API: &str = "https://api.github.com";
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 4 << 10;
 
-/// GitHub App with the address of its API. Its debug form doesn't contain its key.
+/// GitHub App with the address of its API. Its `Debug` output doesn't contain its key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GithubApp {
     id: u64,
@@ -44,8 +44,8 @@ impl GithubApp {
     ///
     /// # Errors
     ///
-    /// Returns an error if a field is missing or invalid. The message is printed after the name of the
-    /// Secret, and doesn't contain values.
+    /// Returns an error if a field is missing or invalid. The message follows the name of the Secret in the
+    /// output, and doesn't contain values.
     pub fn new<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [id, installation, key, base] = GITHUB_APP_FIELDS.map(text);
         let number = |name: &str, text: &str| match text.trim().parse::<u64>() {
@@ -88,12 +88,12 @@ impl GithubApp {
         self.configured_base().unwrap_or(PUBLIC_API)
     }
 
-    /// Returns the API address from the Secret, if it has one.
+    /// Returns the API address from the Secret, if the Secret contains it.
     pub fn configured_base(&self) -> Option<&str> {
         self.base.as_deref()
     }
 
-    /// Returns the installation ID from the Secret, if it has one.
+    /// Returns the installation ID from the Secret, if the Secret contains it.
     pub fn installation(&self) -> Option<u64> {
         self.installation
     }
@@ -103,7 +103,7 @@ impl GithubApp {
     ///
     /// # Errors
     ///
-    /// Returns an error if the key can't sign.
+    /// Returns an error if the key can't be used for signing.
     pub fn signed_assertion(&self, now: u64) -> Result<String, SigningError> {
         let claims = Map::from_iter([("iss".to_owned(), self.id.to_string().into())]);
         RsaKey::from_pem(&self.key)?.jwt(None, claims, now)
@@ -136,7 +136,7 @@ impl GithubApp {
     }
 }
 
-/// Returns true if a text can be a token, which means that it is a valid header value.
+/// Returns true if a text can be a token, that is, if it is a valid header value.
 pub fn is_token(text: &str) -> bool {
     (1..=TOKEN_MAX).contains(&text.len()) && text.chars().all(|c| c.is_ascii_graphic())
 }

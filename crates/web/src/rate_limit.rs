@@ -25,7 +25,7 @@ pub enum RequestedWait {
 pub fn requested_wait(status: StatusCode, headers: &HeaderMap, now: Option<u64>) -> Option<RequestedWait> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
-    // Uses the server's clock if its time is known.
+    // Use the server's clock if the response contains its time.
     let now = text(DATE.as_str()).and_then(parse_http_date).or(now);
     let until = |moment: Option<u64>| Some(Duration::from_secs(moment?.saturating_sub(now?)));
     let after = text(RETRY_AFTER.as_str()).map(|text| match text.parse() {

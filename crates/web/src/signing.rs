@@ -16,7 +16,7 @@ const BACKDATED_SECONDS: u64 = 60;
 /// Validity of a token in seconds. GitHub accepts at most ten minutes, and Google an hour.
 const VALID_SECONDS: u64 = 10 * 60;
 
-/// Reason why signing fails. It never contains parts of a key.
+/// Reason why signing fails. The message never contains parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningError {
     /// The text isn't a key.
@@ -27,7 +27,7 @@ pub enum SigningError {
     KeyRejected,
 }
 
-/// Private RSA key. Its debug form doesn't contain the key.
+/// Private RSA key. Its `Debug` output doesn't contain the key.
 pub struct RsaKey(Box<dyn Signer>);
 
 impl fmt::Debug for RsaKey {
@@ -37,7 +37,7 @@ impl fmt::Debug for RsaKey {
 }
 
 impl RsaKey {
-    /// Parses a key: `RSA PRIVATE KEY` or `PRIVATE KEY`.
+    /// Parses a key in PEM format, labeled `RSA PRIVATE KEY` or `PRIVATE KEY`.
     ///
     /// # Errors
     ///

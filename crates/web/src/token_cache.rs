@@ -8,12 +8,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Safety margin before a token expires, in seconds. A token must still be valid when a server reads it.
 const EXPIRY_MARGIN: u64 = 5 * 60;
 
-/// Token with its expiration time. Its debug form doesn't contain the token.
+/// Token with its expiration time. Its `Debug` output doesn't contain the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExpiringToken {
     /// The token.
     pub token: String,
-    /// Expiration time in seconds since 1970. A token without an expiration time is only used once.
+    /// Expiration time in seconds since 1970. A token without an expiration time is used only once.
     pub expires_at: Option<u64>,
 }
 
@@ -65,7 +65,7 @@ impl<E> TokenSlot<E> {
     }
 }
 
-/// Cache of tokens by key. Each token stays cached until shortly before it expires.
+/// Cache of tokens by key. Each token remains cached until shortly before it expires.
 pub struct TokenCache<K, E> {
     slots: Mutex<BTreeMap<K, Arc<TokenSlot<E>>>>,
 }
@@ -77,12 +77,12 @@ impl<K, E> Default for TokenCache<K, E> {
 }
 
 impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
-    /// Returns the cached token, otherwise the result of `ask`. `now` is in seconds since 1970. Requests for
-    /// the same key run one at a time, and all callers that are waiting share the result or the error.
+    /// Returns the cached token, or else the result of `ask`. `now` is in seconds since 1970. Requests for
+    /// the same key run one at a time, and all waiting callers share the result or the error.
     ///
     /// # Errors
     ///
-    /// Returns the error from `ask`, also while the request must not be repeated yet.
+    /// Returns the error from `ask`. Also returns this error while the request must not be repeated yet.
     pub fn get_or_request(
         &self,
         key: &K,
@@ -93,7 +93,7 @@ impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
             let new = || Arc::new(TokenSlot { finished: AtomicU64::new(0), last: Mutex::default() });
             let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
             if !slots.contains_key(key) {
-                // Slots that are expired and unused belong to keys that may never be requested again.
+                // Remove expired and unused slots, because their keys may never be requested again.
                 slots.retain(|_, slot| Arc::strong_count(slot) > 1 || slot.is_usable(now));
             }
             Arc::clone(slots.entry(key.clone()).or_insert_with(new))
@@ -177,7 +177,7 @@ mod tests {
         leases.retain(|key| *key == "b");
         assert_eq!(take("a", NOON, &|| expiring_token("four", 3600)), Ok(("four".to_owned(), false)));
         assert_eq!(take("b", NOON, &must_not_request), Ok(("other".to_owned(), true)));
-        // It isn't known how long a token without an expiration time is valid.
+        // The validity of a token without an expiration time is unknown.
         assert_eq!(take("d", NOON + 3600, &|| expiring_token("late", 7200)), Ok(("late".to_owned(), false)));
         assert_eq!(leases.slots.lock().unwrap().len(), 1, "expired entries are removed");
         let endless = || Ok(ExpiringToken { token: "endless".to_owned(), expires_at: None });

@@ -33,7 +33,7 @@ pub struct ClientCertificate<'a> {
     pub key: &'a str,
 }
 
-/// Reason why TLS can't be configured. It never contains parts of a key.
+/// Reason why TLS can't be configured. The message never contains parts of a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrustError {
     /// The library rejects the configuration.
@@ -103,7 +103,7 @@ fn build_config(
     builder.with_client_auth_cert(chain, key).map_err(|_| TrustError::Client)
 }
 
-/// Accepts servers whose certificate is signed by one of the authorities, or is itself in the list.
+/// Accepts servers with a certificate that is signed by one of the authorities or is itself in the list.
 #[derive(Debug)]
 struct CustomAuthorities {
     by_signature: Arc<WebPkiServerVerifier>,
@@ -233,7 +233,7 @@ mod tests {
 
     fn verified(pem: &str, certificate: &CertificateDer<'_>, name: &'static str) -> Result<(), String> {
         let authorities = CustomAuthorities::parse_pem(pem, Arc::new(ring::default_provider())).unwrap();
-        // 2026-01-01.
+        // The time is 2026-01-01.
         let now = UnixTime::since_unix_epoch(Duration::from_secs(1_767_225_600));
         let name = ServerName::try_from(name).unwrap();
         let found = authorities.verify_server_cert(certificate, &[], &name, &[], now);
@@ -248,7 +248,7 @@ mod tests {
             assert_eq!(verified(&own.pem(), own.der(), "git.example"), Ok(()), "{is_ca}");
             let other = verified(&own.pem(), own.der(), "evil.example").unwrap_err();
             assert!(other.contains("not valid for name"), "{other}");
-            // The same subject with a different key.
+            // This certificate has the same subject with a different key.
             let stranger = certificate_params("git.example", is_ca, 2030)
                 .self_signed(&KeyPair::generate().unwrap())
                 .unwrap();

@@ -30,7 +30,7 @@ impl<'t> Scanner<'t> {
         self.cursor.take_while(|cursor| cursor.peek_byte(0).is_some_and(letter))
     }
 
-    /// Scans a tag (`!!str`, `!name`, `!<uri>`).
+    /// Scans a tag, such as `!!str`, `!name` or `!<uri>`.
     pub(super) fn tag(&mut self) -> Result<(), Problem> {
         self.save_key()?;
         self.is_key_allowed = false;
@@ -65,7 +65,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Reads a tag handle: `!`, `!!` or `!name!`. Returns `!name` if it isn't followed by another `!`.
+    /// Reads a tag handle: `!`, `!!` or `!name!`. Returns `!name` if there is no closing `!`.
     fn tag_handle(&mut self) -> &'t str {
         let from = self.cursor.offset;
         self.cursor.skip(1);
@@ -106,7 +106,7 @@ impl<'t> Scanner<'t> {
         String::from_utf8(bytes).map_err(|_| self.problem("the escapes of a tag are not valid UTF-8"))
     }
 
-    /// Scans `%YAML 1.2` or `%TAG !name! prefix`.
+    /// Scans a directive, such as `%YAML 1.2` or `%TAG !name! prefix`.
     pub(super) fn directive(&mut self) -> Result<(), Problem> {
         self.before_directive()?;
         let line = self.cursor.line;

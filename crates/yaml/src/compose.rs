@@ -221,7 +221,7 @@ impl<'t, 'l> Composer<'t, 'l> {
 
     /// Reads the next node. Returns an empty node if the next token is an end token.
     fn node_unless(&mut self, place: NodePosition, is_end: fn(&Token<'_>) -> bool) -> Result<Node, Problem> {
-        // The line of an empty node is the line of the preceding token.
+        // An empty node has the line of the preceding token.
         let line = self.scanner.taken_line;
         if is_end(self.scanner.peek()?.0) {
             self.count_values(line, 1)?;

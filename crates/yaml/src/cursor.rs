@@ -46,8 +46,8 @@ impl<'t> Cursor<'t> {
         self.peek_byte(ahead).is_none() || self.break_length(ahead) > 0
     }
 
-    /// Returns true at whitespace or at the end of the text. One of them must follow an indicator such as
-    /// `-`.
+    /// Returns true at whitespace or at the end of the text. Whitespace or the end must follow an indicator
+    /// such as `-`.
     pub fn is_separation(&self, ahead: usize) -> bool {
         self.is_blank(ahead) || self.is_line_end(ahead)
     }
@@ -68,7 +68,7 @@ impl<'t> Cursor<'t> {
         self.text.get(self.offset..).and_then(|rest| rest.chars().next())
     }
 
-    /// Returns the length of a line break in bytes. In YAML 1.1, Unicode line breaks also count.
+    /// Returns the length of a line break in bytes. Unicode line breaks also count, as in YAML 1.1.
     fn break_length(&self, ahead: usize) -> usize {
         match self.peek_byte(ahead) {
             Some(b'\n') => 1,
@@ -96,7 +96,7 @@ impl<'t> Cursor<'t> {
         self.column += 1;
     }
 
-    /// Skips characters while `wanted` is true and returns them.
+    /// Skips characters while `wanted` returns true, and returns these characters.
     pub fn take_while(&mut self, wanted: impl Fn(&Self) -> bool) -> &'t str {
         let from = self.offset;
         while let Some(byte) = self.peek_byte(0) {
@@ -115,7 +115,7 @@ impl<'t> Cursor<'t> {
         self.slice(from, self.offset)
     }
 
-    /// Skips a line break, and returns the text that it stands for in a scalar.
+    /// Skips a line break, and returns its text in a scalar.
     pub fn skip_break(&mut self) -> &'static str {
         let length = self.break_length(0);
         if length == 0 {

@@ -20,7 +20,7 @@ pub struct JsonError {
     pub message: String,
 }
 
-/// Parses a sequence of JSON values. Returns `Err` if the text isn't JSON.
+/// Parses a sequence of JSON values. Returns an error if the text isn't JSON.
 pub fn parse_values(text: &str, limits: &Limits) -> Result<Vec<Result<Document, Problem>>, JsonError> {
     let mut stream = serde_json::Deserializer::from_str(text).into_iter::<IgnoredAny>();
     let mut ends = Vec::new();
@@ -99,7 +99,7 @@ impl<'t, 'l> JsonReader<'t, 'l> {
         passed
     }
 
-    /// Skips a `,` or `:` if there is one.
+    /// Skips a `,` or `:`, if present.
     fn skip_separator(&mut self) {
         if let Some(b',' | b':') = self.next_byte() {
             self.skip_bytes(1);

@@ -1,6 +1,7 @@
-//! YAML and JSON, parsed the same way as by kubectl and Argo CD. The parser is a port of libyaml, which is
-//! less strict than YAML 1.2 (a quoted scalar can continue at any column) and resolves plain scalars by YAML
-//! 1.1. `serde_yaml` resolves them by YAML 1.2, and doesn't report lines.
+//! YAML and JSON, parsed in the same way as in kubectl and Argo CD. The parser is a port of libyaml, which is
+//! less strict than YAML 1.2 (a quoted scalar can continue at any column). It resolves plain scalars
+//! according to YAML 1.1. By contrast, `serde_yaml` resolves them according to YAML 1.2, and doesn't report
+//! lines.
 //!
 //! ```text
 //! text ─ Cursor ─▶ characters ─ Scanner ─▶ tokens ─ Composer ─▶ nodes with lines
@@ -28,18 +29,19 @@ pub struct Limits {
     pub nodes: usize,
     /// Maximum nesting of maps and lists. Parsing is recursive, so this limit also bounds the stack.
     pub depth: usize,
-    /// Maximum number of values that aliases (`*name`) can add.
+    /// Maximum number of values that aliases (`*name`) may add.
     pub alias_expansion: usize,
 }
 
 impl Default for Limits {
-    /// Allows many times the size of the largest installation manifests in use (2 MB, 100,000 values).
+    /// The defaults are many times the size of the largest installation manifests in use (2 MB, 100,000
+    /// values).
     fn default() -> Self {
         Self { nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
     }
 }
 
-/// Cause of a parsing problem. Each message says what to do.
+/// Cause of a parsing problem. Each message explains how to fix the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProblemCause {
     /// The text isn't YAML.
@@ -71,7 +73,7 @@ pub enum ProblemCause {
         limit: usize,
     },
     /// Aliases expand to far more values than the text contains.
-    #[error("its aliases (`*name`) expand too far ({what}); write the values out")]
+    #[error("its aliases (`*name`) expand to {what}; replace the aliases with their values")]
     AliasBomb {
         /// Limit that was exceeded.
         what: String,
@@ -90,7 +92,7 @@ pub enum ProblemCause {
 pub struct Problem {
     /// Line number, starting at 1.
     pub line: u64,
-    /// Boxed, because every level of the recursive parser returns this type.
+    /// Cause of the problem. It is boxed, because every level of the recursive parser returns this type.
     pub cause: Box<ProblemCause>,
 }
 
@@ -113,8 +115,8 @@ pub struct Document {
     pub duplicates: Vec<Problem>,
 }
 
-/// Parses a text that contains at most one document. An empty string is null. If the text starts like JSON
-/// and is valid JSON, it is parsed as JSON.
+/// Parses a text that contains at most one document. An empty string results in null. If the text starts like
+/// JSON and is valid JSON, it is parsed as JSON.
 pub fn parse_value(text: &str, limits: &Limits) -> Result<Value, Problem> {
     let is_json = text.trim_start().starts_with(['{', '[']);
     let mut values = if is_json { json::parse_values(text, limits).unwrap_or_default() } else { Vec::new() };
@@ -149,7 +151,8 @@ fn check_characters(text: &str) -> Result<(), Problem> {
     let Some((at, found)) = text.char_indices().find(|(_, c)| refused(*c)) else { return Ok(()) };
     let before = text.get(..at).unwrap_or_default();
     let line = u64::try_from(before.matches('\n').count()).unwrap_or(u64::MAX).saturating_add(1);
-    let message = format!("control character {found:?} is not allowed; use an escape in double quotes");
+    let message =
+        format!("control character {found:?} is not allowed; write it as an escape in double quotes");
     Err(Problem::syntax(line, message))
 }
 
@@ -157,8 +160,8 @@ fn check_characters(text: &str) -> Result<(), Problem> {
 mod tests {
     use super::*;
 
-    /// Randomly damaged documents, with the results of PyYAML 6.0.3 on libyaml 0.2.5. The values are those of
-    /// Go's parser, which has the same grammar as libyaml.
+    /// Compares randomly damaged documents with the results of PyYAML 6.0.3 on libyaml 0.2.5. The values come
+    /// from Go's parser, which has the same grammar as libyaml.
     #[test]
     fn damaged_documents_are_read_as_libyaml_reads_them() {
         for row in include_str!("../tests/data/libyaml.jsonl").lines() {

@@ -18,7 +18,8 @@ pub(super) fn unique_fields(entries: Vec<Entry>, duplicates: &mut Vec<Problem>) 
         let entries = entries.into_iter().map(|Entry { key, line, node, .. }| (key, line, node)).collect();
         return remove_duplicates(entries, duplicates);
     }
-    // As in kubectl's parser, the last occurrence wins, whether it was merged or written directly.
+    // As in kubectl's parser, the last occurrence takes precedence, whether it was merged or written
+    // directly.
     let mut places: HashMap<String, usize> = HashMap::new();
     let mut fields: Vec<(String, Node)> = Vec::new();
     let mut own = HashMap::new();

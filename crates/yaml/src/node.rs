@@ -42,7 +42,7 @@ impl Node {
         }
     }
 
-    /// Returns the text of a string node. Returns an empty string for other values.
+    /// Returns the text of a string node, or an empty string for any other value.
     pub fn text(&self) -> &str {
         match &self.content {
             Content::Scalar(Value::String(text)) => text,
@@ -68,7 +68,7 @@ impl Node {
         self.line
     }
 
-    /// Returns the number of values, as counted by the limits. Includes the node itself and keys.
+    /// Returns the number of values, as counted by the limits. This includes the node itself and keys.
     pub fn count(&self) -> usize {
         match &self.content {
             Content::Scalar(_) => 1,

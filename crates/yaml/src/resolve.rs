@@ -1,4 +1,4 @@
-//! Resolution of plain scalars by the rules of YAML 1.1, as in kubectl's parser.
+//! Resolution of plain scalars according to YAML 1.1, as in kubectl's parser.
 
 use serde_json::{Number, Value};
 
@@ -30,7 +30,7 @@ pub(super) fn resolve_scalar(text: &str, plain: bool, tag: Option<&str>) -> Resu
         | (Some("int"), found @ (Scalar::Integer(_) | Scalar::Unsigned(_)))
         | (Some("float"), found @ (Scalar::Integer(_) | Scalar::Float(_))) => Ok(found),
         (Some(wanted @ ("bool" | "null" | "int" | "float")), _) => {
-            // Doesn't quote the value, because it may be secret.
+            // Don't quote the value, because it may be secret.
             let message = format!("the value does not match its tag !!{wanted}; remove the tag");
             Err(ProblemCause::Syntax { message })
         }
@@ -105,7 +105,8 @@ fn parse_integer(text: &str) -> Option<Scalar> {
     u64::from_str_radix(digits, radix).ok().filter(|_| unsigned).map(Scalar::Unsigned)
 }
 
-/// Parses a number with a point or an exponent. If it overflows, it is a string: `97e83412` is a commit.
+/// Parses a number with a point or an exponent. A number that overflows is a string, because `97e83412`, for
+/// example, is a commit.
 fn parse_float(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -132,13 +133,13 @@ pub(super) fn to_json(scalar: Scalar) -> Result<Value, ProblemCause> {
         Scalar::Unsigned(value) => value.into(),
         Scalar::Text(text) => text.into(),
         Scalar::Float(value) => Value::Number(json_number(value).ok_or_else(|| ProblemCause::Syntax {
-            // Doesn't quote the value, because it may be secret.
+            // Don't quote the value, because it may be secret.
             message: "a number must be finite; put quotes around it if it is a string".to_owned(),
         })?),
     })
 }
 
-/// Smallest value for which a JSON number is written with an exponent.
+/// Smallest value that is written with an exponent in a JSON number.
 const EXPONENT_FROM: f64 = 1e21;
 
 /// Converts a float. An integral value becomes an integer (`1.0` becomes `1`, `1e3` becomes `1000`), as in kubectl's conversion

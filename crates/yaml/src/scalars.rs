@@ -5,7 +5,8 @@ use super::cursor::Cursor;
 use super::scanner::Scanner;
 use super::token::Token;
 
-/// Text that is built from runs. It borrows from the document as long as the text is contiguous there.
+/// Builder for a text that consists of runs. It borrows from the document as long as the text is contiguous
+/// in the document.
 #[derive(Default)]
 struct TextBuilder {
     slice: (usize, usize),
@@ -57,8 +58,8 @@ impl Gap {
         }
     }
 
-    /// Folds line breaks. A single line break becomes a space; if there are several, the first one is
-    /// dropped.
+    /// Folds line breaks. A single line break becomes a space; if there are several line breaks, the first
+    /// one is dropped.
     fn fold_into(&self, text: &mut String) {
         if self.first_break != "\n" {
             text.push_str(self.first_break);
@@ -267,7 +268,7 @@ impl<'t> Scanner<'t> {
             text.push_str(&empty_lines);
             blank_before = blank;
             text.push_str(self.cursor.take_while(|cursor| !cursor.is_line_end(0)));
-            // As in kubectl, the last line of a file is terminated.
+            // As in kubectl, the last line of a file counts as terminated.
             line_break = if self.cursor.is_end() { "\n" } else { self.cursor.skip_break() };
             empty_lines = self.block_empty_lines(&mut indent)?;
         }

@@ -21,7 +21,7 @@ struct PossibleKey {
 const KEY_LENGTH_MAX: usize = 1024;
 
 /// Scanner that behaves like libyaml, of which kubectl's parser is a port. It makes the same decisions about
-/// indentation and about which texts are keys.
+/// indentation and about keys.
 #[derive(Debug)]
 pub(super) struct Scanner<'t> {
     pub(super) cursor: Cursor<'t>,
@@ -37,7 +37,7 @@ pub(super) struct Scanner<'t> {
     outer_indents: Vec<usize>,
     /// True if the next token can be a key.
     pub(super) is_key_allowed: bool,
-    /// Possible keys: one entry for the block, and one for each open bracket.
+    /// Possible keys: one entry for the block, and one entry for each open bracket.
     keys: Vec<PossibleKey>,
 }
 
@@ -72,7 +72,7 @@ impl<'t> Scanner<'t> {
         Ok((token, line))
     }
 
-    /// Scans until the next token is certain, because only the `:` after a token makes it a key.
+    /// Scans until the next token is certain. A token becomes a key only because of the `:` after it.
     fn fill(&mut self) -> Result<(), Problem> {
         while !self.is_ended {
             if !self.tokens.is_empty() {
@@ -202,8 +202,8 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Opens a block if `column` is to the right of the current block. `place` is its position among the
-    /// waiting tokens.
+    /// Opens a block if `column` is to the right of the current block. `place` is the position of the block's
+    /// start among the waiting tokens.
     fn roll(&mut self, column: usize, place: usize, token: Token<'t>, line: u64) {
         if self.flow_level == 0 && self.indent < column + 1 {
             self.outer_indents.push(self.indent);
@@ -337,5 +337,5 @@ impl<'t> Scanner<'t> {
 }
 
 fn missing_colon(key: &PossibleKey) -> Problem {
-    Problem::syntax(key.line, "a key without `:`; use `key: value`, or indent the continuation of a string")
+    Problem::syntax(key.line, "a key has no `:`; use `key: value`, or indent the continuation of a string")
 }

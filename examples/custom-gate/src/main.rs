@@ -25,8 +25,8 @@ impl Actor for ReleaseWindow {
         if !left.is_zero() {
             request.reply.send(Verdict::closed("the release window is closed"));
         }
-        // The engine asks the gate only once, so the gate itself reports when it opens. The receiver may be gone by
-        // that time.
+        // The engine asks the gate only once, so the gate itself reports when it opens. The receiver may no
+        // longer exist by that time.
         tokio::spawn(async move {
             tokio::select! {
                 () = tokio::time::sleep(left) => drop(request.reply.send(Verdict::Open)),

@@ -4,7 +4,7 @@ use std::error::Error;
 
 use tidegate::{prelude::*, tokio};
 
-/// The judge, which is an actor. It holds the maximum number of slow requests in a report.
+/// The judge, which is an actor. Its field is the maximum number of slow requests in a report.
 struct LoadTest {
     slow_max: u32,
 }
@@ -25,7 +25,7 @@ impl Actor for LoadTest {
             Ok(_) => HealthStatus::Degraded,
             Err(_) => HealthStatus::Progressing,
         };
-        // The receiver is gone if the operation has ended meanwhile.
+        // Sending fails if the operation has ended in the meantime.
         let _ = request.reply.send(Health::new(status, format!("{slow} slow requests, maximum {most}")));
         Ok(())
     }

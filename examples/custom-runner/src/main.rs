@@ -1,5 +1,5 @@
-//! A custom hook runner: it migrates a database without a pod, and runs each step only once, even if it is requested
-//! repeatedly.
+//! A custom hook runner: it migrates a database without a pod, and runs each step only once, even if the
+//! engine requests it repeatedly.
 
 use std::collections::BTreeMap;
 use std::error::Error;
@@ -12,8 +12,8 @@ struct Migrator;
 #[derive(Default)]
 struct Database {
     tables: Vec<String>,
-    /// Result of each hook, by operation and attempt. A hook that was started before a crash is requested again
-    /// afterwards.
+    /// Result of each hook, by operation and attempt. After a crash, the engine requests a hook again that
+    /// was started before.
     results: BTreeMap<(OperationId, ObjectKey, u32), HookResult>,
 }
 
@@ -40,7 +40,7 @@ impl Actor for Migrator {
     }
 }
 
-/// Syncs manifests whose hooks the runner executes.
+/// Syncs manifests with hooks that the runner executes.
 async fn deploy(manifests: &str) -> Result<OperationView, Box<dyn Error>> {
     let builder = Engine::builder(memory_log()).cluster(Destination::Simulated, simulated_cluster());
     let engine = builder.hook_runner("migrator", Actor::spawn(None, Migrator, ()).await?.0).start().await?;

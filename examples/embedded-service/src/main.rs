@@ -11,14 +11,14 @@ struct Release {
     manifests: String,
 }
 
-/// Syncs each release. Ends when all senders are gone.
+/// Syncs each release. Ends when all senders are dropped.
 async fn serve(
     log: Log,
     mut requests: Receiver<Release>,
     messages: Sender<String>,
 ) -> Result<(), Box<dyn Error>> {
     let engine = Engine::builder(log).cluster(Destination::Simulated, simulated_cluster()).start().await?;
-    // Operations from an earlier run of this service, if the log is persistent.
+    // Resume operations from an earlier run of this service, if the log is persistent.
     for open in engine.find(Lookup::open()).await? {
         if let Err(error) = engine.resume(open.operation).await {
             messages.send(format!("{}: {error}", open.application)).await?;
@@ -29,7 +29,7 @@ async fn serve(
         let request = SyncRequest::new(&application, "default", Destination::Simulated);
         // The operation is queued behind operations from an earlier run.
         let operation = engine.submit_with_policy(request, targets, ClaimConflictPolicy::Queue).await?;
-        // All events from the beginning. The stream ends with the operation.
+        // Subscribe to all events from the beginning. The stream ends with the operation.
         let mut events = engine.events(operation, 0).await?;
         while let Some(event) = events.next().await {
             messages.send(format!("{application}: {:?}", event?.what)).await?;

@@ -1,4 +1,4 @@
-//! Ordered deletions with separate steps.
+//! Ordered deletions whose steps differ from the rollout's steps.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn synced_fleet(strategy: Value, annotations: Value) -> (Fleet, crate::ben
     (fleet, service)
 }
 
-/// qa, then dev two by two; members outside of all steps are deleted last.
+/// Deletes qa first, then dev in pairs. Members outside of all steps are deleted last.
 pub async fn an_appset_is_deleted_in_its_steps() {
     let steps = json!({"steps": [select_env("qa"), select_with_limit("dev", 2)]});
     let strategy = json!({"type": "AllAtOnce", "deletionOrder": "Custom", "deletionSync": steps});
@@ -51,7 +51,8 @@ pub async fn an_appset_is_deleted_in_its_steps() {
     fleet.stop(service);
 }
 
-/// For definitions without this field; also for members that are no longer generated.
+/// The annotation is for definitions without the field `deletionOrder`. It also applies to members that are
+/// no longer generated.
 pub async fn an_annotation_determines_the_deletion_order() {
     let steps = json!({"steps": [select_with_limit("prod", 1), select_env("dev")]}).to_string();
     let strategy = json!({"type": "AllAtOnce", "deletionOrder": "Custom"});

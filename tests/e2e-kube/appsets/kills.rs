@@ -1,6 +1,6 @@
 //! An ApplicationSet that is rolled out and deleted repeatedly, by a service that is killed at random
-//! moments. By the audit log, each operation must start once and run its hook once, the order must hold, and
-//! no data may remain.
+//! moments. According to the audit log, each operation must start once and run its hook once, the order must
+//! be kept, and no objects may remain.
 //!
 //! `TIDEGATE_SET_KILLS=N` sets the number of kills, `TIDEGATE_KILL_SEED=N` repeats the moments of an earlier
 //! run.
@@ -17,9 +17,9 @@ use super::{Fleet, is_rolled_out, select_env, select_with_limit};
 use crate::thirty_applications::{Dice, assert_no_temporary_data};
 
 const KILLS: u64 = 6;
-/// On each version of Kubernetes.
+/// Number of kills in the long form, on each version of Kubernetes.
 const KILLS_LONG: u64 = 50;
-/// Maximum number of kills of one rollout or deletion.
+/// Maximum number of kills during one rollout or deletion.
 const KILLS_MAX: u64 = 17;
 /// Latest time of a kill: while the service starts, and in all steps of its operations.
 const LATEST_MILLIS: u64 = 2000;
@@ -42,7 +42,7 @@ enum Goal {
     Gone,
 }
 
-/// The kills so far, and their context.
+/// Kills so far, and their context.
 struct KillRun {
     fleet: Fleet,
     dice: Dice,
@@ -68,7 +68,7 @@ pub async fn a_service_of_an_appset_survives_its_kills() {
         deletions += 1;
     }
     println!("{} kills, {rollouts} rollouts, {deletions} deletions", storm.kills);
-    // The next process cleans up after a killed one.
+    // The next process cleans up what a killed process has left behind.
     storm.fleet.stop(storm.fleet.serve());
     // No operation was started twice, regardless of kills.
     let operations = storm.fleet.operations(&storm.story, 0);
@@ -124,7 +124,7 @@ impl KillRun {
         assert_nothing_remains(fleet).await;
     }
 
-    /// Runs the service until a goal is reached, and kills it at random moments.
+    /// Runs the service until it reaches a goal, and kills it at random moments.
     async fn run_until(&mut self, goal: &Goal) {
         let most =
             self.target_kills.div_ceil(3).min(KILLS_MAX).min(self.target_kills.saturating_sub(self.kills));
@@ -166,7 +166,7 @@ impl Drop for ExplainOnPanic<'_> {
             for text in
                 [&["appset", "explain", "fleet"][..], &["appset", "status", "fleet"], &["app", "list"]]
             {
-                // A second panic would end all tests.
+                // A second panic would abort all tests.
                 let ran = std::panic::catch_unwind(AssertUnwindSafe(|| self.0.site.run(text)));
                 eprintln!("{}: {ran:#?}", text.join(" "));
             }

@@ -16,21 +16,21 @@ use crate::kube_bench::KubeBench;
 const FIVE: &[(&str, &str)] =
     &[("dev-a", "dev"), ("dev-b", "dev"), ("qa-a", "qa"), ("prod-a", "prod"), ("prod-b", "prod")];
 
-/// An ApplicationSet `fleet`, and the repository of its Applications. Each has a start, some work, an end,
-/// and a deletion hook.
+/// The ApplicationSet `fleet`, and the repository of its Applications. Each Application has a start hook,
+/// some work, an end hook, and a deletion hook.
 pub struct Fleet {
     site: KubeBench,
     members: Vec<(&'static str, &'static str)>,
 }
 
 impl Fleet {
-    /// Creates it with these members (name, environment), at version 1.
+    /// Creates the environment with these members (name and environment) at version 1.
     async fn new(members: &[(&'static str, &'static str)]) -> Self {
         let bench = KubeBench::on_plane(applications::plane_with_crds().await, "sets").await;
         Self { site: bench, members: members.to_vec() }
     }
 
-    /// Commits a version, in which the work of some members has special annotations, and returns the commit.
+    /// Commits a version and returns the commit. The work of some members has special annotations.
     fn deploy(&self, version: u32, special: &[(&str, Value)]) -> String {
         for (name, env) in &self.members {
             self.site
@@ -94,13 +94,13 @@ impl Fleet {
         format!("{}/fleet", self.path())
     }
 
-    /// Deletes it like `kubectl delete`.
+    /// Deletes the ApplicationSet as `kubectl delete` does.
     async fn delete(&self) {
         let options = json!({"propagationPolicy": "Background"});
         self.site.observer().delete(&self.fleet(), &options).await.unwrap();
     }
 
-    /// Refreshes its generators, like `kubectl annotate`.
+    /// Refreshes the generators, as `kubectl annotate` does.
     async fn refresh(&self) {
         let request =
             json!({"metadata": {"annotations": {"argocd.argoproj.io/application-set-refresh": "true"}}});
@@ -123,12 +123,12 @@ impl Fleet {
         self.site.observer().wait_until(&self.fleet(), |set| set.is_some_and(&request)).await.unwrap()
     }
 
-    /// Waits until all members have the commit, and are Healthy.
+    /// Waits until all members are Healthy at this commit.
     async fn wait_until_rolled_out(&self, commit: &str) -> Value {
         self.wait_until(|set| is_rolled_out(set, self.members.len(), commit)).await
     }
 
-    /// Waits until the ApplicationSet is gone, and returns the remaining Applications.
+    /// Waits until the ApplicationSet no longer exists, and returns the remaining Applications.
     async fn wait_until_gone(&self) -> Value {
         self.site.observer().wait_until(&self.fleet(), |set| set.is_none()).await;
         self.site.observer().get(&applications::path(&self.site)).await.unwrap()["items"].clone()
@@ -149,8 +149,8 @@ impl Fleet {
         end.map_or(Value::Null, |end| end["data"]["version"].clone())
     }
 
-    /// Returns the number of operations of each member, and checks that all except the given number have
-    /// succeeded.
+    /// Returns the number of operations of each member, and checks that all operations except `failed` ones
+    /// have succeeded.
     fn operations(&self, story: &str, failed: usize) -> Vec<(&'static str, usize)> {
         let list = self.site.json(&["ops", "list", "-o", "json"]);
         let list = list.as_array().unwrap();
@@ -169,7 +169,7 @@ impl Fleet {
     }
 }
 
-/// Returns the objects of a member, by file.
+/// Returns the objects of a member, by file name.
 fn objects(name: &str, version: u32, special: Option<&Value>) -> [(&'static str, Value); 4] {
     let map = |what: &str, wave: &str| {
         json!({

@@ -1,4 +1,4 @@
-//! Order of the work on members, by the audit log of the API server.
+//! Order of the work on members, according to the API server's audit log.
 
 use std::collections::BTreeMap;
 
@@ -6,11 +6,11 @@ use tidegate_testkit::kube::{AuditEvent, User};
 
 use super::Fleet;
 
-/// An activity on a member, from its first write to its last.
+/// Work on a member, from the first write to the last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub member: String,
-    /// Time of the first request, by the server.
+    /// Time of the first request, according to the server.
     pub started_at: String,
     /// Time of the last response.
     pub ended_at: String,
@@ -31,12 +31,13 @@ impl Span {
     }
 }
 
-/// The server may log the failure of a killed process's request at any later time.
+/// The server may log the failed request of a killed process at any later time.
 fn end_time(event: &AuditEvent) -> &str {
     if event.has_succeeded() { &event.responded_at } else { &event.received_at }
 }
 
-/// Returns the syncs of all members by start: one for each operation with writes to its objects.
+/// Returns the syncs of all members in the order of their start. Each operation that writes to a member's
+/// objects counts as one sync.
 pub async fn syncs(fleet: &Fleet) -> Vec<Span> {
     let mut found: BTreeMap<(String, String), (Span, bool)> = BTreeMap::new();
     for event in engine_writes(fleet).await {
@@ -50,8 +51,8 @@ pub async fn syncs(fleet: &Fleet) -> Vec<Span> {
     sort_spans(found.into_values().filter(|(_, deletes)| !deletes).map(|(span, _)| span))
 }
 
-/// Returns the deletions of members by start: from the deletion of the Application to the last write to it
-/// and its objects, which releases it.
+/// Returns the deletions of members in the order of their start. A deletion lasts from the deletion of the
+/// Application to the last write to it or its objects, which releases it.
 pub async fn deletions(fleet: &Fleet) -> Vec<Span> {
     let mut found: BTreeMap<String, Span> = BTreeMap::new();
     for event in engine_writes(fleet).await {
@@ -68,14 +69,14 @@ pub async fn deletions(fleet: &Fleet) -> Vec<Span> {
     sort_spans(found.into_values())
 }
 
-/// Returns the actual and possible writes of the engine.
+/// Returns the engine's writes, including those with an unknown outcome.
 async fn engine_writes(fleet: &Fleet) -> Vec<AuditEvent> {
     let is_change = |event: &AuditEvent| event.is_write() && !event.dry_run;
     let audit_events = fleet.site.audit().await.by_user(User::ENGINE).filter(is_change);
     audit_events.filter(|event| event.has_succeeded() || event.has_unknown_outcome()).0
 }
 
-/// Returns the member of an object.
+/// Returns the member that an object belongs to.
 fn object_of<'e>(fleet: &Fleet, event: &'e AuditEvent) -> Option<&'e str> {
     let is_known = ["ConfigMap", "Job"].contains(&event.kind.as_str());
     let (what, member) = event.name.split_once('-').filter(|_| is_known)?;

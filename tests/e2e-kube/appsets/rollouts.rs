@@ -1,4 +1,4 @@
-//! Progressive syncs: through steps, failures, manual steps, and concurrent commits.
+//! Progressive syncs with steps, failures, manual steps, and concurrent commits.
 
 use serde_json::{Value, json};
 
@@ -30,7 +30,7 @@ async fn spans_of(fleet: &Fleet, members: &[&str]) -> Vec<Span> {
     spans
 }
 
-/// Checks that `kubectl describe` reports it once, regardless of the process.
+/// Checks that `kubectl describe` shows each Event once, regardless of the process that wrote it.
 async fn assert_described(fleet: &Fleet, set: &Value, expected: &[&str]) {
     let events = format!("/api/v1/namespaces/{}/events", fleet.site.namespace);
     let statuses = |list: &Value| -> Vec<String> {
@@ -87,12 +87,12 @@ pub async fn an_appset_is_rolled_out_and_deleted_in_order_despite_kills() {
     );
     let ends = ["DeletionStarted 5 Applications are deleted", "DeletionCompleted 5 Applications are gone"];
     assert_described(&fleet, &done, &ends).await;
-    // In reverse order, and one by one.
+    // The Applications are deleted one by one, in reverse order of the steps.
     assert_steps(&order::deletions(&fleet).await, &[(PROD, 1), (QA, 1), (DEV, 1)], "deletion");
     fleet.stop(service);
 }
 
-/// One is fixed by a commit; the other only needs a retry.
+/// One member is fixed by a commit. The other only needs a retry.
 pub async fn later_steps_wait_until_a_failed_member_is_fixed() {
     let fleet = Fleet::new(FIVE).await;
     let fails_once = json!({"sim.tidegate.dev/fail-times": "1"});
@@ -132,7 +132,7 @@ pub async fn later_steps_wait_until_a_failed_member_is_fixed() {
     assert_hooks_ran_once(&fleet, &operations).await;
 }
 
-/// A person must sync each member of `maxUpdate: 0`; a gate must open once.
+/// A person must sync each member of the step with `maxUpdate: 0`, and approve the gate once.
 pub async fn users_open_manual_steps() {
     let fleet = Fleet::new(FIVE).await;
     let commit = fleet.deploy(1, &[]);
@@ -160,7 +160,7 @@ pub async fn users_open_manual_steps() {
     assert_hooks_ran_once(&fleet, &operations).await;
 }
 
-/// A commit during the first step of a rollout; returns when it is deployed everywhere.
+/// Commits during the first step of a rollout. Returns when the commit is deployed everywhere.
 async fn commit_during_rollout(policy: &str) -> Fleet {
     let fleet = Fleet::new(FIVE).await;
     let slowly = |name: &'static str| (name, json!({"sim.tidegate.dev/ready-after": "4s"}));
@@ -168,7 +168,7 @@ async fn commit_during_rollout(policy: &str) -> Fleet {
     let service = fleet.serve();
     let policy = json!({"tidegate.dev/rollout": format!("onNewTargets: {policy}")});
     fleet.create(strategy(), policy).await;
-    // Both: a sync superseded before its hook creates none.
+    // Waits for both members, because a sync that is superseded before its hook doesn't create one.
     for member in ["dev-a", "dev-b"] {
         let work = format!("/apis/batch/v1/namespaces/{}/jobs/work-{member}", fleet.site.namespace);
         fleet.site.observer().wait_until(&work, |job| job.is_some()).await;

@@ -1,5 +1,6 @@
-//! A canary in Secrets of managed Applications whose sync is refused with a quote of the value. It must not appear in
-//! any output of the service, nor in any file except in Git and the simulated cluster.
+//! A canary in Secrets of managed Applications whose sync the cluster rejects with a message that quotes the
+//! value. The value must not appear in any output of the service, nor in any file except in Git and the
+//! simulated cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,7 +31,7 @@ data: {password: Q2FuYXJ5IDdkNDEgdmFsdWUh}
 ---
 "#;
 
-/// The cluster refuses the label, and quotes it, in the dry run.
+/// The cluster rejects the label during the dry run, and quotes it.
 const REFUSED_BEFORE: &str = r#"apiVersion: v1
 kind: ConfigMap
 metadata:
@@ -38,7 +39,8 @@ metadata:
   labels: {password: "Canary 7d41 value!"}
 "#;
 
-/// The same without a possible dry run: in the apply, when the Secrets exist.
+/// No dry run is possible here, so the cluster rejects and quotes the label during the apply, when the
+/// Secrets exist.
 const REFUSED_LATER: &str = r#"apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata: {name: gadgets.example.org}
@@ -62,7 +64,7 @@ metadata:
     argocd.argoproj.io/sync-options: SkipDryRunOnMissingResource=true
 "#;
 
-/// The hook prints it before it fails.
+/// The hook prints the canary before it fails.
 const WRITTEN: &str = r#"apiVersion: batch/v1
 kind: Job
 metadata:
@@ -78,7 +80,8 @@ spec:
     spec: {restartPolicy: Never, containers: [{name: main, image: busybox}]}
 "#;
 
-/// Application, content, file, and the expected replacement of the value in its operation.
+/// Application, content, file, and the text that is expected to replace the value in the application's
+/// operation.
 const APPS: [(&str, &str, &str, &str); 3] = [
     ("backend", "backend", REFUSED_BEFORE, "++++++++"),
     ("database", "database", WRITTEN, "backoff limit"),
@@ -102,7 +105,7 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// The fleet with manual syncs without retries, and with the canary in each of its Applications.
+/// Returns the fleet with manual syncs that aren't retried, and with the canary in each Application.
 fn canary_fleet() -> Fleet {
     let fleet = Fleet::new();
     for (app, folder, manifests, _) in APPS {
@@ -117,7 +120,7 @@ fn canary_fleet() -> Fleet {
     fleet
 }
 
-/// Returns the received events once they satisfy a predicate.
+/// Waits until the received events satisfy a predicate, and returns them.
 fn receive_until(letters: &Receiver<ReceivedRequest>, is_enough: impl Fn(&[Value]) -> bool) -> Vec<Value> {
     let mut taken = Vec::new();
     while !is_enough(&taken) {
@@ -129,7 +132,7 @@ fn receive_until(letters: &Receiver<ReceivedRequest>, is_enough: impl Fn(&[Value
     taken
 }
 
-/// Sends a request as an operator, who sees the most.
+/// Sends a request as an operator, the role with the most access.
 #[track_caller]
 fn request_as_operator(api: &Api, method: &str, target: &str, body: &str) -> String {
     let send = || api.request(method, target, OPERATOR, body);
@@ -144,7 +147,7 @@ fn read_everything(api: &Api, app: &str, id: &str) {
     for part in ["", "/resources", "/plan", "/deletion", "/window"] {
         assert_clean(part, request_as_operator(api, "GET", &format!("{own}{part}"), ""));
     }
-    // A plain value in another kind of object is displayed in differences only.
+    // A plain value in another kind of object is shown only in differences.
     if app == "database" {
         for part in ["/diff", "/diff/objects"] {
             let shown = request_as_operator(api, "GET", &format!("{own}{part}"), "");
@@ -191,7 +194,7 @@ fn a_failed_sync_reveals_no_secret_value() {
         let body = json!({"reason": "to see it fail"});
         let target = format!("/api/v1/applications/argocd/{app}/sync");
         assert_clean("the answer", api.post(&target, &body).to_string());
-        // All events until the operation has ended.
+        // Reads all events until the operation has finished.
         loop {
             let (kind, data) = events.next_event();
             assert_clean("an event", data.to_string());
@@ -233,7 +236,7 @@ fn a_failed_sync_reveals_no_secret_value() {
     assert_nothing_leaked(&fleet, api);
 }
 
-/// An Application that was synced before: its comparison sends the new manifests to the cluster.
+/// The Application was synced before, so its comparison sends the new manifests to the cluster.
 #[test]
 fn a_refused_comparison_reveals_no_secret_value() {
     let fleet = canary_fleet();
@@ -251,7 +254,7 @@ fn a_refused_comparison_reveals_no_secret_value() {
     let condition = fleet.condition("backend", "ComparisonError");
     assert!(condition.contains("ConfigMap fleet/refused") && condition.contains("++++++++"), "{condition}");
     assert_clean("the condition", condition);
-    // The stream contains it in the summary of the Application.
+    // The stream contains the condition in the summary of the Application.
     loop {
         let (kind, data) = events.next_event();
         assert_clean("an event", data.to_string());
@@ -270,7 +273,7 @@ fn a_refused_comparison_reveals_no_secret_value() {
     assert_nothing_leaked(&fleet, api);
 }
 
-/// Ends the service; checks its output and the remaining files.
+/// Stops the service, and checks its output and the remaining files.
 #[track_caller]
 fn assert_nothing_leaked(fleet: &Fleet, api: Api) {
     let output = Fleet::stop(api.service);

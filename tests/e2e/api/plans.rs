@@ -1,4 +1,4 @@
-//! Stored plans: created, approved by authorized users, and executed unchanged.
+//! Stored plans, which are created, approved by authorized users, and executed unchanged.
 
 use std::{fs, iter};
 
@@ -19,7 +19,7 @@ fn assert_response(answer: &HttpResponse, status: u16, part: &str) {
     assert!(answer.status == status && answer.body.contains(part), "{}: {}", answer.status, answer.body);
 }
 
-/// A managed fleet in sync, whose backend now has these annotations and requires approvals.
+/// Returns a managed fleet that is in sync. Its backend now has these annotations and requires approvals.
 fn gated_fleet(annotations: &str) -> (Fleet, Api) {
     let fleet = Fleet::new();
     let api = Api::serve(&fleet);
@@ -30,7 +30,7 @@ fn gated_fleet(annotations: &str) -> (Fleet, Api) {
     (fleet, api)
 }
 
-/// Returns the waiting plan of the backend, other than the given one.
+/// Returns the backend's waiting plan, which must be different from `but`.
 fn waiting_plan(api: &Api, but: &str) -> String {
     let plan = |line: &Value| line["plan"].as_str().filter(|hash| *hash != but).map(str::to_owned);
     let lines = std::iter::repeat_with(|| api.get("/api/v1/applications?name=backend")["items"][0].clone());
@@ -59,7 +59,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
         )),
         "{message}"
     );
-    // A reader sees its effects, but no value of a Secret.
+    // A user with read-only access sees the plan's effects, but no Secret values.
     let shown = api.request("GET", &format!("/api/v1/plans/{}", &first[..6]), READER, "");
     let plan = shown.json(200);
     assert_eq!(
@@ -73,10 +73,10 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
         .flat_map(|wave| wave["tasks"].as_array().unwrap())
         .collect();
     assert!(tasks.iter().any(|task| task["name"] == "login" && task["action"] == "create"), "{plan:#}");
-    // Including whether the reader may approve it.
+    // The plan also says if the reader may approve it.
     assert_eq!(
         plan["approvalDeniedReason"],
-        "ben may not approve the plan: it needs an approval by cleo or dan (required by application backend)"
+        "ben may not approve the plan: the plan needs an approval by cleo or dan (required by application backend)"
     );
     let not_yours = |token| {
         let all = api.request("GET", "/api/v1/plans?application=backend", token, "").json(200);
@@ -84,10 +84,10 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     };
     assert_eq!(
         not_yours(OPERATOR),
-        "ann may not approve the plan: it needs an approval by cleo or dan (required by application backend)"
+        "ann may not approve the plan: the plan needs an approval by cleo or dan (required by application backend)"
     );
     assert_eq!(not_yours(OTHER), Value::Null);
-    // Over the socket, too.
+    // The same is true for requests over the socket.
     let here =
         fleet.bench.json(&["app", "plan", "backend", &first, "-o", "json"])["approvalDeniedReason"].clone();
     assert!(here.as_str().is_some_and(|reason| reason.contains("may not approve the plan")), "{here}");
@@ -103,19 +103,19 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     let explained = fleet.bench.run(&["app", "explain", "backend"]);
     assert!(explained.err.contains("waits for an approval by cleo or dan"), "{}", explained.err);
     assert!(explained.out.contains("next: `tidegate app approve backend "), "{}", explained.out);
-    // Unauthorized users, invalid hashes, and outdated plans.
+    // Requests by unauthorized users, with invalid hashes, or for outdated plans are rejected.
     assert_response(&approve(&api, &first, READER), 403, "operator");
     assert_response(
         &approve(&api, &first, OPERATOR),
         403,
-        "ann may not approve the plan: it needs an approval by cleo or dan",
+        "ann may not approve the plan: the plan needs an approval by cleo or dan",
     );
-    // The advice does not depend on roles.
+    // The advice doesn't depend on the role.
     let advice = |token| approve(&api, &first, token).json(403)["hint"].as_str().unwrap().to_owned();
     assert!(advice(OPERATOR).contains("approvers in the message"), "{}", advice(OPERATOR));
     assert!(advice(READER).contains("with the required role"), "{}", advice(READER));
     assert_response(&approve(&api, "0123456789abcdef", OTHER), 404, "there is no plan");
-    assert_response(&approve(&api, &first[..5], OTHER), 404, "give at least the first 6");
+    assert_response(&approve(&api, &first[..5], OTHER), 404, "use at least the first 6");
     fs::write(fleet.bench.path().join("token"), OTHER).unwrap();
     let url = format!("http://{}", api.address);
     for way in [&[][..], &["--server", &url, "--token-file", "token"]] {
@@ -229,12 +229,13 @@ fn a_plan_shows_its_changes_and_no_other_differences() {
     let expected =
         format!("{image}: \"example.com/fleet/frontend:1.0\" to \"example.com/fleet/frontend:2.0\"");
     assert!(changes("frontend").contains(&expected), "{document:#}");
-    // The output tells that a value of a Secret changes, and which do not; but not the values.
+    // The output says that a Secret value changes, and which values don't change, but it doesn't contain the
+    // values.
     assert_eq!(changes("login"), ["/data/password: \"++++++++\" to \"+++++++++\""], "{document:#}");
     assert!(!told.body.contains(SECRET) && document["warnings"] == json!([]), "{}", told.body);
     let differs = api.get("/api/v1/applications/argocd/frontend/diff").to_string();
     assert!(differs.contains("frontend:3.0") && !differs.contains("frontend:2.0"), "{differs}");
-    // The command line prints the same, locally and remotely.
+    // The command line prints the same output, locally and remotely.
     fs::write(fleet.bench.path().join("token"), OPERATOR).unwrap();
     let url = format!("http://{}", api.address);
     let there = ["--server", &url, "--token-file", "token"];
@@ -251,13 +252,13 @@ fn a_plan_shows_its_changes_and_no_other_differences() {
         "{}",
         shown.out
     );
-    // A change of the cluster that invalidates the plan is reported as well.
+    // A change of the cluster that invalidates the plan is also reported.
     fleet.bench.run(&["sim", "delete", "apps:Deployment:fleet/frontend"]).expect_code(0);
     let moved = api.get(&format!("/api/v1/plans/{hash}/diff"));
     let text = moved["warnings"][0]["message"].as_str().unwrap();
     assert!(text.contains("is no longer valid: ") && text.contains("it no longer exists"), "{text}");
     fleet.bench.run(&["app", "sync", "frontend"]).expect_code(0);
-    // Subscribers receive its creation and its execution.
+    // Subscribers are notified when the plan is created and executed.
     let mut events = api.subscribe("?application=argocd/frontend", None);
     let mut told = || {
         iter::repeat_with(|| events.next_event()).find(|(kind, _)| kind == "plan").unwrap().1["plan"].clone()
@@ -284,7 +285,7 @@ fn a_reason_is_recorded_as_one_line_of_bounded_length() {
     );
     fleet.replace("frontend.yaml", "    automated:\n      prune: true\n      selfHeal: true\n", "");
     let api = Api::serve(&fleet);
-    // They create the namespace: an earlier plan would no longer match.
+    // The other Applications create the namespace, so a plan from before that would no longer match.
     fleet.wait_until_synced(&["backend", "database"]);
     let long = format!(" so\nit {}\n", "is".repeat(100_000));
     let recorded = |said: &Value| {
@@ -345,7 +346,7 @@ fn a_plan_made_here_or_elsewhere_is_executed_unchanged() {
         let other = run(&["app", "plan", "backend", &hash[..12]], is_there);
         assert!(other.code() != 0 && other.err.contains("there is no plan"), "{}", other.err);
         assert!(!other.err.contains("try again"), "nothing is wrong with the service: {}", other.err);
-        // The plan needs no approval.
+        // The plan doesn't need an approval.
         let needless = run(&["app", "approve", "frontend", &hash[..12]], is_there);
         assert!(needless.err.contains("needs no approval"), "{}", needless.err);
         let own = run(&["app", "plan", "frontend"], is_there);

@@ -58,7 +58,7 @@ fn approval_is_required_by_the_application_the_project_or_an_invalid_annotation(
         (&[], &[APPROVAL_REQUIRED], true, None),
         (&[APPROVAL_REQUIRED], &[], true, None),
         (&[], &[(APPROVAL_ANNOTATION, " required ")], true, None),
-        // An application can't revoke its project's requirement.
+        // An application can't override its project's requirement.
         (
             &[APPROVAL_REQUIRED],
             &[(APPROVAL_ANNOTATION, "none")],
@@ -78,7 +78,7 @@ fn approval_is_required_by_the_application_the_project_or_an_invalid_annotation(
             Some("of project live is \"\", but required is its only valid value"),
         ),
         (&[], &[approvers_annotation("ann")], false, Some("has no effect")),
-        // A project may restrict the approvers of Applications that require approval themselves.
+        // A project may restrict the approvers even if only its applications require approvals.
         (&[approvers_annotation(",")], &[], false, None),
     ];
     for (of_project, of_application, required, problem) in rows {
@@ -94,7 +94,8 @@ fn approval_is_required_by_the_application_the_project_or_an_invalid_annotation(
 fn the_approvers_of_the_application_and_of_its_project_must_approve() {
     let ann = PlanAuthor::Person("ann");
     let rows = [
-        // Without names, anyone may approve, including the author, but an approval is required.
+        // If the rule contains no names, anyone may approve, including the author. An approval is still
+        // required.
         (None, None, ann, &[][..], false),
         (None, None, ann, &["ann"], true),
         (None, Some("ben, cleo"), ann, &["ann"], false),
@@ -102,18 +103,18 @@ fn the_approvers_of_the_application_and_of_its_project_must_approve() {
         (None, Some("others"), ann, &["ann"], false),
         (None, Some("others"), ann, &["ben"], true),
         (None, Some("others"), ann, &["ann", "ben"], true),
-        // A named approver other than the author.
+        // An approver from the list who isn't the author.
         (None, Some("ann, ben, others"), ann, &["ann"], false),
         (None, Some("ann, ben, others"), ann, &["cleo"], false),
         (None, Some("ann, ben, others"), ann, &["ben"], true),
-        // Both rules must be satisfied, by the same approval or by one approval each.
+        // Both rules must be satisfied, by one approval or by one approval for each rule.
         (Some("ben"), Some("cleo"), ann, &["ben"], false),
         (Some("ben"), Some("cleo"), ann, &["cleo"], false),
         (Some("ben"), Some("cleo"), ann, &["cleo", "ben"], true),
         (Some("others"), Some("ben, ann"), ann, &["ann"], false),
         (Some("others"), Some("ben, ann"), ann, &["ben"], true),
-        // Every person differs from an automated requester. With an unknown requester, it is never certain
-        // that a person differs.
+        // Everyone differs from an automated requester. If the requester is unknown, no one is certain to
+        // differ.
         (None, Some("others"), PlanAuthor::Automated, &["ann"], true),
         (None, Some("others"), PlanAuthor::Unknown, &["ann"], false),
         (None, Some("ann"), PlanAuthor::Unknown, &["ann"], true),
@@ -143,12 +144,12 @@ fn the_requester_of_an_execution_does_not_count_as_another_person() {
         ("ann", operation_request("ben", false), &["ann", "ben"], false),
         ("ann", operation_request("ben", false), &["ben", "cleo"], true),
         ("ann", operation_request("ann", false), &["ben"], true),
-        // An automated plan whose execution a person requests, and the reverse.
+        // A person requests the execution of an automated plan, or the reverse.
         (AUTOMATED_REQUESTER, operation_request("ben", false), &["ben"], false),
         (AUTOMATED_REQUESTER, operation_request("ben", false), &["ann"], true),
         ("ann", operation_request("", true), &["ann"], false),
         ("ann", operation_request("", true), &["ben"], true),
-        // With an unknown requester, it is never certain that a person differs.
+        // If the requester is unknown, no one is certain to differ.
         ("ann", operation_request("", false), &["ben"], false),
         ("", operation_request("ann", false), &["ben"], false),
     ];
@@ -158,7 +159,7 @@ fn the_requester_of_an_execution_does_not_count_as_another_person() {
     }
     let by_ben = operation_request("ben", false);
     let (askers, given) = (PlanRequesters::for_execution("ann", &by_ben), approvals_by(&["ben"]));
-    let both = "an approval by someone other than ann, who made the plan, and ben, who requested the sync (required by application shop)";
+    let both = "an approval by someone other than ann, who created the plan, and ben, who requested the sync (required by application shop)";
     assert_eq!(others.describe_missing(askers, &given).unwrap(), both);
     assert!(
         others.check_approval(askers, &given, "ann").is_err()
@@ -181,15 +182,15 @@ fn a_refused_approver_gets_the_list_of_approvers() {
             &["ann"],
             "ann",
             Some(
-                "ann has already approved the plan; it still needs an approval by someone other than ann, who made the plan \
-                 (required by project live)",
+                "ann has already approved the plan; the plan still needs an approval by someone other than \
+                 ann, who created the plan (required by project live)",
             ),
         ),
         (
             &["dan"],
             "eve",
             Some(
-                "eve may not approve the plan: it needs an approval by ann, ben or cleo (required by application shop)",
+                "eve may not approve the plan: the plan needs an approval by ann, ben or cleo (required by application shop)",
             ),
         ),
         (&["dan"], "", Some("needs the name of the approver")),
@@ -201,21 +202,21 @@ fn a_refused_approver_gets_the_list_of_approvers() {
         assert_eq!(checked.is_some(), refused.is_some(), "{approvals:?} {name}: {checked:?}");
         assert!(checked.unwrap_or_default().contains(refused.unwrap_or_default()), "{approvals:?} {name}");
     }
-    // An approval by a person whom neither rule names doesn't contribute.
+    // An approval doesn't count if the approver is not listed in either rule.
     let named = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("ben, others")]);
     let refused = named.check_approval(ann, &[], "ann").unwrap_err().to_string();
     assert_eq!(
         refused,
-        "ann may not approve the plan: it needs an approval by ben other than ann, who made the plan (required by application shop)"
+        "ann may not approve the plan: the plan needs an approval by ben other than ann, who created the plan (required by application shop)"
     );
     let unknown = named.check_approval(PlanAuthor::Unknown, &[], "ben").unwrap_err().to_string();
-    assert!(unknown.contains("the author of the plan, which the plan does not name"), "{unknown}");
+    assert!(unknown.contains("the author of the plan, but the plan does not record its author"), "{unknown}");
     let (of_ann, of_nobody) = (operation_request("ann", false), operation_request("", false));
     for (author, asked, who) in [
         ("ann", &of_ann, "ann, who requested the sync"),
         (AUTOMATED_REQUESTER, &of_ann, "ann, who requested the sync"),
-        ("ann", &operation_request("", true), "ann, who made the plan"),
-        ("ann", &of_nobody, "the requester of the sync, which the request does not name"),
+        ("ann", &operation_request("", true), "ann, who created the plan"),
+        ("ann", &of_nobody, "the requester of the sync, but the request does not record its requester"),
     ] {
         let refused = named
             .check_approval(PlanRequesters::for_execution(author, asked), &[], "ann")
@@ -223,18 +224,20 @@ fn a_refused_approver_gets_the_list_of_approvers() {
             .to_string();
         assert!(refused.contains(&format!(" other than {who}")), "{refused}");
     }
-    // If other people must approve, but only ann may, a request by ann can't be approved.
+    // Only ann may approve, but a different person than the requester must, so a request by ann can never be
+    // approved.
     let alone = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("ann, others")]);
     let who = alone.describe_missing(ann, &[]).unwrap();
     assert_eq!(
         who,
-        "an approval that no one can give: it must be given by ann other than ann, who made the plan (required by application shop)"
+        "an approval that no one can give: application shop requires an approval by ann other than ann, who created the plan"
     );
     let told =
         WaitingPlan { application: "shop", hash: "4f2a", summary: "1 to create", missing_approvals: &who }
             .condition_message();
     assert!(
-        told.ends_with("or terminate it: tidegate app terminate shop") && !told.contains("approve shop"),
+        told.ends_with("or terminate the operation: tidegate app terminate shop")
+            && !told.contains("approve shop"),
         "{told}"
     );
     assert!(!alone.describe_missing(PlanAuthor::Automated, &[]).unwrap().contains("no one"));
@@ -264,7 +267,7 @@ fn only_the_operation_names_its_stored_plan() {
 }
 
 /// Returns an application whose operation on `resources` is waiting for an approval. The resources in
-/// `differing` differ now.
+/// `differing` are out of sync now.
 fn application_waiting_for_approval(resources: &[&str], differing: &[&str]) -> Application {
     let mut app = application(&[APPROVAL_REQUIRED]);
     let named = |name: &&str| tidegate_model::argo::OperationResource {
@@ -297,7 +300,7 @@ fn an_automated_operation_follows_the_differences_until_it_starts() {
         (&["a"], &["b", "c"], Some(vec!["b", "c"])),
         // An operation on all resources continues to cover all resources.
         (&[], &["b"], Some(vec![])),
-        // The difference was fixed manually.
+        // A person fixed the difference manually.
         (&["a"], &[], None),
         (&[], &[], None),
     ] {
@@ -323,7 +326,7 @@ fn a_requested_operation_waits_without_differences() {
     keeps(|asked| asked.set_info(ID_INFO, "01990000-0000-7000-8000-000000000001"));
     keeps(|asked| asked.set_info(ROLLOUT_INFO, "argocd/fleet"));
     keeps(|asked| asked.set_info(DELETION_INFO, "foreground"));
-    // Its hooks still have to run.
+    // The hooks of the superseded operation still have to run.
     keeps(|asked| asked.set_info(SUPERSEDES_INFO, "01990000-0000-7000-8000-000000000001"));
 }
 

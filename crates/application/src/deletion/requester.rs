@@ -1,5 +1,5 @@
-//! Requester of a deletion, and the reason. An annotation stores them along with the deletion, because the
-//! deletion timestamp doesn't name the requester.
+//! Requester of a deletion, and the reason. They are stored in an annotation, because Kubernetes records only
+//! the time of a deletion.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use tidegate_model::annotations::DELETION_REQUESTED_BY;
 use tidegate_model::argo::{ObjectMeta, Time};
 use tidegate_model::{Requester, normalize_reason};
 
-/// Maximum number of characters of a stored name.
+/// Maximum length of a stored name in characters.
 const NAME_MAX: usize = 256;
-/// Maximum difference between the time in the annotation and the time of the deletion. If it is larger, the
-/// annotation belongs to another, failed attempt.
+/// Maximum difference between the time in the annotation and the time of the deletion. If the difference is
+/// larger, the annotation belongs to an earlier attempt that failed.
 const SAME_DELETION_MAX: Duration = Duration::from_secs(600);
 
-/// Requester who deleted an Application or ApplicationSet by a command, the API or the web page, and the
+/// User who deleted an Application or ApplicationSet through a command, the API or the web page, and the
 /// reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionRequester {
     by: String,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     reason: String,
-    /// The deleted ApplicationSet; empty if the Application itself was deleted.
+    /// The deleted ApplicationSet. Empty if the Application itself was deleted.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     set: String,
     /// True if the deletion doesn't run hooks.
@@ -32,13 +32,13 @@ pub struct DeletionRequester {
 }
 
 impl DeletionRequester {
-    /// Creates a requester; `None` if the name is unknown.
+    /// Creates a requester. Returns `None` if the name is unknown.
     pub fn new(by: &str, reason: &str, at: Time) -> Option<Self> {
         Self::with_hooks(by, reason, false, at)
     }
 
-    /// Creates the requester of a deletion with or without hooks; `None` if there is neither a name nor
-    /// disabled hooks to record.
+    /// Creates the requester of a deletion with or without hooks. Returns `None` if there is nothing to
+    /// record: the name is unknown and the hooks run.
     pub fn with_hooks(by: &str, reason: &str, no_hooks: bool, at: Time) -> Option<Self> {
         let all = Self { by: by.to_owned(), reason: reason.to_owned(), set: String::new(), no_hooks, at };
         all.with_limits()
@@ -58,13 +58,13 @@ impl DeletionRequester {
         found.with_limits().filter(|_| apart <= SAME_DELETION_MAX)
     }
 
-    /// Returns the requester for an Application that is deleted at this time along with its ApplicationSet.
+    /// Returns the requester for an Application that is deleted at this time as part of its ApplicationSet.
     #[must_use]
     pub fn for_member_of(&self, set: &str, at: Time) -> Self {
         Self { set: truncate_line(set, NAME_MAX), at, ..self.clone() }
     }
 
-    /// Returns the name and the reason in the format that the log of an ordered deletion uses.
+    /// Returns the name and the reason in the format that the log uses for ordered deletions.
     pub fn to_log_text(&self) -> String {
         Requester { name: &self.by, reason: &self.reason }.to_text()
     }
@@ -76,7 +76,7 @@ impl DeletionRequester {
         }
     }
 
-    /// Returns the text for the log: `ann, by the deletion of shops (moved to another cluster)`.
+    /// Returns the text for the log, such as `ann, by the deletion of shops (moved to another cluster)`.
     pub(super) fn describe(&self) -> String {
         let Self { by, reason, set, .. } = self;
         if by.is_empty() {
@@ -95,7 +95,7 @@ impl DeletionRequester {
     }
 }
 
-/// Returns a single line of at most `most` characters.
+/// Converts a text to a single line of at most `most` characters.
 fn truncate_line(text: &str, most: usize) -> String {
     normalize_reason(text).chars().take(most).collect()
 }

@@ -91,7 +91,7 @@ fn a_deletion_starts_once_and_is_retried() {
         (Cascade::Foreground, Succeeded, NOW, "release", "release"),
         (Cascade::Background, Succeeded, NOW, "release", "release"),
         (Cascade::Orphan, Succeeded, NOW, "begin foreground", "begin foreground"),
-        // The local clock may be behind the server's clock.
+        // The local clock may be behind the API server's clock.
         (Cascade::Foreground, Succeeded, before, "release", "release"),
         (Cascade::Foreground, Failed, before, "wait 120 s", "begin foreground"),
         (Cascade::Foreground, Failed, NOW, "wait 180 s", "begin foreground"),
@@ -102,7 +102,7 @@ fn a_deletion_starts_once_and_is_retried() {
         assert_eq!(next(&application, false), expected, "{done} {phase}");
         assert_eq!(next(&application, true), asked, "{done} {phase}");
     }
-    // An earlier deletion with the same name doesn't count, regardless of the clocks.
+    // The deletion of an earlier application with the same name doesn't count, regardless of the clocks.
     let mut another = cascading();
     finish_operation(&mut another, Cascade::Foreground, Succeeded, NOW);
     another.metadata.deletion_timestamp = Some(Timestamp::from_millis(NOW.as_millis() + 1_000).into());
@@ -135,11 +135,11 @@ fn the_delay_of_a_deletion_is_reported() {
     let message = condition_message(&mut busy);
     assert!(message.contains("is deleted when operation"), "{message}");
     assert!(message.contains("`tidegate app terminate web` terminates that operation"), "{message}");
-    // The file is restored.
+    // The user restores the application's file.
     let mut back = application(&[RESOURCES_FINALIZER], true);
     back.operation = Some(deletion_operation(&back, Cascade::Foreground));
     back.metadata.deletion_timestamp = None;
-    assert!(condition_message(&mut back).contains("it was created again"));
+    assert!(condition_message(&mut back).contains("the Application was recreated"));
     // The deletion is complete, but other controllers' finalizers keep the resource.
     let mut kept = application(&["example.com/b"], true);
     kept.status.health = Some(HealthState {
@@ -185,8 +185,8 @@ fn a_repeated_deletion_request_joins_the_first() {
     }
 }
 
-/// An approval counts by its time or by when it was written, because the approver's clock may be behind the
-/// server's clock.
+/// An approval counts either by the time that it contains or by when it was written, because the approver's
+/// clock may be behind the API server's clock.
 #[test]
 fn an_approval_counts_if_it_is_newer_than_the_request() {
     let early = Timestamp::from_millis(NOW.as_millis() - 3_600_000).to_string();
@@ -204,7 +204,7 @@ fn an_approval_counts_if_it_is_newer_than_the_request() {
     assert!(!is_approved(&application, &started), "it is not a time");
     approve(&mut application, &NOW.to_string());
     assert!(is_approved(&application, &started));
-    // An approval stays valid when the deletion is retried.
+    // An approval remains valid when the deletion is retried.
     approve(&mut application, &other);
     finish_operation(&mut application, Cascade::Foreground, OperationPhase::Failed, NOW);
     if let Some(last) = &mut application.status.operation_state {
@@ -243,11 +243,11 @@ fn the_requester_of_a_deletion_survives_the_log() {
             (Some((who, Some(when.as_str()))), Some("ann"))
         );
     }
-    // A failed attempt doesn't affect a later one.
+    // The requester of a failed attempt isn't used for a later attempt.
     let long_ago = Timestamp::from_millis(at.timestamp().as_millis() - 3_600_000).into();
     DeletionRequester::new("ann", "", long_ago).unwrap().annotate(&mut going.metadata.annotations);
     assert_eq!(logged(&going), nobody);
-    // Text written by other clients is bounded.
+    // Text that other clients write is truncated.
     let written = format!("{{\"by\": \"{}\", \"at\": \"{when}\"}}", "x".repeat(100_000));
     going.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), written);
     assert!(logged(&going).len() < 500);

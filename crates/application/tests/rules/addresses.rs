@@ -1,4 +1,4 @@
-//! Project rules treat all spellings of an address equally.
+//! Project rules treat all spellings of an address in the same way.
 
 use std::net::Ipv4Addr;
 
@@ -121,7 +121,7 @@ fn a_rule_denies_every_spelling() {
     assert!(!denies_server("https://prod.example", "https://prod.example:6443"));
 }
 
-/// A user with a slash is not mistaken for a host.
+/// A user name that contains a slash is not mistaken for a host.
 #[test]
 fn a_host_is_behind_the_last_at_sign() {
     for repository in [
@@ -134,7 +134,7 @@ fn a_host_is_behind_the_last_at_sign() {
     }
 }
 
-/// Such a rule can't match any address, so a denial would silently have no effect.
+/// A rule with non-ASCII characters can't match any address, so a denial would silently have no effect.
 #[test]
 fn a_rule_with_letters_outside_ascii_is_refused() {
     let rules = project("sourceRepos", json!(["*", "!https://b\u{fc}cher.example/**"]));
@@ -143,7 +143,7 @@ fn a_rule_with_letters_outside_ascii_is_refused() {
     assert!(denies_repository("https://xn--bcher-kva.example/**", "https://XN--bcher-kva.example/x"));
 }
 
-/// Returns one spelling of a server of one kind.
+/// Returns one of the spellings of a server.
 fn spelling(host: Server, port: u16, noise: [u8; 4]) -> String {
     let [host_noise, port_noise, case, escape] = noise;
     let name = match host {
@@ -200,8 +200,8 @@ fn server() -> impl Strategy<Value = Server> {
 }
 
 proptest! {
-    /// A rule denies either all spellings of an address or none of them, and it denies all spellings of its
-    /// own address.
+    /// A rule denies either all spellings of an address or none of them. It denies all spellings of the
+    /// address that it contains.
     #[test]
     fn spellings_are_treated_the_same(
         server in server(),

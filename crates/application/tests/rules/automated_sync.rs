@@ -1,4 +1,4 @@
-//! Operations that start without a request.
+//! Operations that start automatically.
 
 use serde_json::{Value, json};
 use tidegate_application::automated_sync::{
@@ -19,8 +19,7 @@ fn started_operation(app: &Application, now: i64) -> Option<OperationRequest> {
     }
 }
 
-/// Returns an application that is out of sync and has a finished operation at the same revision, which ended
-/// at 10 s.
+/// Returns an application that is out of sync. Its last operation was at the same revision and ended at 10 s.
 fn out_of_sync_after(policy: Value, phase: OperationPhase) -> Application {
     let mut app = application(policy);
     out_of_sync(&mut app, "c1", at(0));
@@ -86,7 +85,7 @@ fn a_revision_is_not_synced_twice() {
     let decision = decide(&failed, at(11));
     assert_eq!(decision.next, AutomatedStep::Nothing);
     assert_eq!(decision.error.as_deref(), Some("Failed last sync attempt to [c1]: it broke"));
-    // Another revision, or another source at the same revision, is a different attempt.
+    // An operation at another revision, or with another source at the same revision, is a different attempt.
     let mut moved = failed.clone();
     out_of_sync(&mut moved, "c2", at(12));
     assert!(started_operation(&moved, 12).is_some());
@@ -99,9 +98,9 @@ fn a_revision_is_not_synced_twice() {
     assert_eq!(decide(&succeeded, at(11)), nothing, "there is no error");
 }
 
-/// A dry run doesn't write, a selective sync covers only a part, and a request that was rejected before it
-/// had a commit had no effect. None of them counts as the last attempt; the attempt before them does. Argo CD
-/// counts the first two, so it continues past hooks that failed or never ran.
+/// A dry run doesn't write, a selective sync covers only some resources, and a request that was rejected
+/// before its commit was known had no effect. None of them counts as the last attempt, so the attempt before
+/// them does. Argo CD counts the first two, so it ignores hooks that failed or never ran.
 #[test]
 fn dry_runs_and_selective_syncs_are_not_attempts() {
     let aside = |app: &mut Application, sync: Value| {
@@ -138,14 +137,14 @@ fn dry_runs_and_selective_syncs_are_not_attempts() {
             );
             assert_eq!(decision.next, AutomatedStep::Nothing, "{sync}");
         }
-        // Another revision is a different attempt.
+        // An operation at another revision is a different attempt.
         out_of_sync(&mut failed, "c2", at(17));
         assert_eq!(started_operation(&failed, 17).unwrap().sync.unwrap().resources, []);
-        // A complete sync is healed.
+        // After a complete sync, self-heal applies.
         let mut synced = out_of_sync_after(heals.clone(), OperationPhase::Succeeded);
         aside(&mut synced, sync.clone());
         assert_eq!(started_operation(&synced, 16).unwrap().sync.unwrap().resources.len(), 1, "{sync}");
-        // An application without a complete sync gets one.
+        // An application that was never synced completely is synced once.
         for policy in [json!({"automated": {}}), heals.clone()] {
             let mut never = application(policy.clone());
             out_of_sync(&mut never, "c1", at(11));
@@ -156,7 +155,7 @@ fn dry_runs_and_selective_syncs_are_not_attempts() {
     }
 }
 
-/// The first attempt starts immediately, and the next ones after 2, 6, 18 … seconds, up to 300.
+/// The first attempt starts immediately. Further attempts follow after 2, 6, 18 … seconds, up to 300.
 #[test]
 fn self_heal_corrects_the_cluster() {
     let mut app = out_of_sync_after(json!({"automated": {"selfHeal": true}}), OperationPhase::Succeeded);
@@ -240,7 +239,7 @@ fn a_waiting_operation_is_updated_to_a_newer_comparison() {
     out_of_sync(&mut app, "c2", at(3));
     update_waiting_operation(&mut app, at(3));
     assert_eq!(revision(&app).as_deref(), Some("c2"));
-    // Operations that have started continue, and so do requested operations.
+    // Operations that have started, and operations that a user requested, continue.
     type Change = fn(&mut OperationRequest);
     let keeps: [Change; 2] = [
         |asked| asked.set_info(ID_INFO, "019a0000-0000-7000-8000-000000000001"),
@@ -253,7 +252,7 @@ fn a_waiting_operation_is_updated_to_a_newer_comparison() {
         update_waiting_operation(&mut app, at(3));
         assert_eq!(revision(&app).as_deref(), Some("c1"));
     }
-    // The newer revision doesn't require an operation, and the older one isn't deployed later.
+    // The newer revision doesn't require an operation, and the older revision isn't deployed later.
     let mut app = waiting();
     compare(
         &mut app,
@@ -265,7 +264,7 @@ fn a_waiting_operation_is_updated_to_a_newer_comparison() {
     let state = app.status.operation_state.as_ref().unwrap();
     assert_eq!((&app.operation, state.phase), (&None, OperationPhase::Failed));
     assert!(state.message.contains("newer revision"), "{}", state.message);
-    // It doesn't block the next operation.
+    // The removed operation doesn't block the next one.
     out_of_sync(&mut app, "c3", at(4));
     assert_eq!(
         started_operation(&app, 4).and_then(|asked| asked.sync).map(|sync| sync.revision).as_deref(),

@@ -1,5 +1,5 @@
-//! An Application becomes quiet after every change, regardless of its specification. The test counts
-//! comparisons and operations in virtual time and checks them against a small simulated cluster.
+//! An Application becomes idle after every change, regardless of its specification. The test counts
+//! comparisons and operations in virtual time, using a small simulated cluster.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,28 +18,29 @@ use tidegate_model::{HealthStatus, OperationPhase, Timestamp};
 
 use crate::{application, at, compared_several, resource};
 
-/// Age at which a comparison becomes outdated.
+/// Age after which a comparison is outdated.
 const EVERY: Duration = Duration::from_secs(180);
-/// Time during which the effects of each change are observed.
+/// Time for which the effects of each change are observed.
 const OBSERVATION_TIME: Duration = Duration::from_secs(3600);
-/// Maximum number of comparisons during that time that are due only to age.
+/// Maximum number of comparisons during this time that are due only because of their age.
 const OLD_MAX: usize = 20;
-/// Maximum number of operations during that time if every operation leaves a difference. Delays grow to five
-/// minutes.
+/// Maximum number of operations during this time if every operation leaves a difference. The delays grow to
+/// five minutes.
 const HEALS_MAX: usize = 20;
-/// Maximum number of operations otherwise: one for the change, and one for whatever it left behind.
+/// Maximum number of operations in all other cases: one for the change, and one for any difference that
+/// remains.
 const SYNCS_MAX: usize = 2;
-/// Maximum number of steps during that time. An Application that keeps triggering itself takes more steps.
+/// Maximum number of steps during this time. An Application that keeps triggering itself exceeds it.
 const STEPS_MAX: usize = 200;
 
-/// External change.
+/// External change to the Application, its source or its cluster.
 #[derive(Clone, Debug)]
 enum Change {
     /// Changes the specification.
     Spec(Value),
-    /// Adds a commit.
+    /// Adds a commit to the repository.
     Commit,
-    /// Other programs change the objects, or remove the metadata of the namespace.
+    /// Other programs change the object, or remove the metadata of the namespace.
     Drift { object: bool, namespace: bool },
     /// Removes an object from the manifests, or adds it again.
     Leftover(bool),
@@ -47,7 +48,7 @@ enum Change {
     Refresh(&'static str),
     /// Requests a sync.
     Sync,
-    /// Makes syncs fail or succeed from now on.
+    /// From now on, syncs fail or succeed.
     Failing(bool),
     /// Other programs start or stop undoing syncs.
     Undone(bool),
@@ -126,7 +127,7 @@ impl TestApplication {
             Change::Failing(is) => self.is_failing = *is,
             Change::Undone(is) => self.is_undone = *is,
             Change::Restart => {
-                // Only persisted fields survive.
+                // Only persisted fields survive a restart.
                 let kept = serde_json::to_value(&self.app).unwrap();
                 self.app = serde_json::from_value(kept).unwrap();
             }
@@ -134,7 +135,7 @@ impl TestApplication {
         self.requested_level = self.requested_level.max(Some(RefreshLevel::Latest));
     }
 
-    /// Returns the content of the object in the manifests.
+    /// Returns the object's content according to the manifests.
     fn desired_content(&self) -> String {
         let spec = &self.app.spec;
         let sources = self.app.sources();
@@ -142,7 +143,7 @@ impl TestApplication {
         format!("{} {} {}", self.commit, paths.join(","), spec.destination.namespace)
     }
 
-    /// Returns the expected labels of the destination namespace, if it is managed.
+    /// Returns the expected labels of the destination namespace, if Tidegate manages them.
     fn labels(&self) -> Option<BTreeMap<String, String>> {
         let policy = self.app.spec.sync_policy.as_ref()?;
         let is_made = policy.sync_options.iter().any(|option| option == "CreateNamespace=true");
@@ -192,7 +193,7 @@ impl TestApplication {
         complete_refresh(&mut self.app, asked.as_deref());
     }
 
-    /// Runs an operation to its end.
+    /// Runs an operation until it ends.
     fn run(&mut self, asked: OperationRequest) {
         self.operations += 1;
         let sync = asked.sync.clone().unwrap();
@@ -233,7 +234,7 @@ impl TestApplication {
         self.requested_level = self.requested_level.max(Some(RefreshLevel::Latest));
     }
 
-    /// Performs all due steps until a time, like the actor of the Application.
+    /// Performs all steps that are due until a time, like the actor of the Application.
     fn run_until(&mut self, end: Timestamp) -> Result<(), TestCaseError> {
         for _ in 0..STEPS_MAX {
             if let Some(level) = due_refresh(&self.app, self.requested_level.take(), self.now, EVERY) {
@@ -261,7 +262,7 @@ impl TestApplication {
         Ok(())
     }
 
-    /// Asserts that, one hour after a change, its cost is bounded and the remaining differences are
+    /// Asserts that, one hour after a change, the cost was bounded and the remaining differences are
     /// explained.
     fn assert_quiet(&mut self, change: &Change) -> Result<(), TestCaseError> {
         let before = (self.comparisons, self.operations);
@@ -377,8 +378,8 @@ proptest! {
     }
 }
 
-/// A new label for a managed namespace. As in Argo CD, self-heal applies it once; without `selfHeal`, a
-/// person must sync.
+/// The specification sets a new label on a managed namespace. As in Argo CD, self-heal applies it once.
+/// Without `selfHeal`, a user must sync.
 #[test]
 fn foreign_namespace_metadata_is_healed_once() {
     let spec = |labels: Value, automated: Value| {

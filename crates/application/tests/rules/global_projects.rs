@@ -1,4 +1,4 @@
-//! Inheritance from global projects, one row per rule.
+//! Rules that projects inherit from global projects, one row per rule.
 
 use serde_json::{Value, json};
 use tidegate_application::global_projects::with_global_rules;
@@ -22,7 +22,7 @@ fn key(group: &str, kind: &str, namespace: &str) -> ObjectKey {
     }
 }
 
-/// Returns those of all possible requests that are permitted: a repository, a destination, and kinds.
+/// Returns the requests that a project permits, out of a fixed list: a repository, a destination, and kinds.
 fn permitted(project: &AppProject) -> Vec<&'static str> {
     let target = DeployTarget {
         servers: vec!["https://kubernetes.default.svc".to_owned()],

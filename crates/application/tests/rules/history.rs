@@ -34,7 +34,7 @@ fn automated() -> Application {
     application(json!({"automated": {"prune": true, "selfHeal": true}}))
 }
 
-/// Returns the log entry of an operation that the application starts automatically; `app` is updated.
+/// Returns the log entry of an operation that the application starts automatically, and updates `app`.
 fn logged_automated(app: &mut Application, number: u128, commit: &str, begin: i64) -> LoggedOperation {
     out_of_sync(app, commit, at(begin));
     let automated_sync::AutomatedStep::Start(asked) =
@@ -73,7 +73,7 @@ fn a_lost_status_is_rebuilt_from_the_log() {
         "the third sync fixed the cluster"
     );
     assert!(state(&lost).operation.initiated_by.automated);
-    // The synced commit isn't synced again, only healed after a delay.
+    // The synced commit isn't synced again, but self-heal applies after a delay.
     out_of_sync(&mut lost, OTHER, at(206));
     let due = automated_sync::apply_comparison(&mut lost, &SyncWindows::default(), at(206));
     assert_eq!(
@@ -88,7 +88,7 @@ fn a_lost_status_is_rebuilt_from_the_log() {
             at(206)
         )
     );
-    // Applying the log again has no effect, and an older status is completed.
+    // Applying the log again has no effect. An older status is completed.
     assert_eq!(apply_history(&mut lost, log.to_vec()), 0);
     let mut old = automated();
     assert_eq!(apply_history(&mut old, log[..1].to_vec()), 1);
@@ -96,7 +96,7 @@ fn a_lost_status_is_rebuilt_from_the_log() {
     assert_eq!(old.status.history, known.status.history);
 }
 
-/// The log stores both in one text.
+/// The log stores the requester and the reason in one string.
 #[test]
 fn requester_and_reason_are_restored_from_the_log() {
     let mut known = automated();
@@ -122,7 +122,7 @@ fn requester_and_reason_are_restored_from_the_log() {
             ("ann", reason)
         );
     }
-    // For deletions, the text stays as it always was, regardless of its content.
+    // For a deletion, the whole string counts as the name, regardless of its content.
     let deleted =
         "ann, by the deletion of shops (moved, because: of that), requested at 2026-11-21T09:30:00Z";
     assert_eq!(
@@ -145,7 +145,7 @@ fn a_running_operation_is_continued() {
     assert_eq!(lost.status.operation_state.unwrap().phase, OperationPhase::Running);
 }
 
-/// The log doesn't record this setting. It is taken from the application if the rest matches.
+/// The log doesn't record this setting. If the rest of the policy matches, it is taken from the application.
 #[test]
 fn retry_refresh_follows_the_application() {
     let with = |retry: serde_json::Value| application(json!({"automated": {"prune": true}, "retry": retry}));
@@ -153,7 +153,7 @@ fn retry_refresh_follows_the_application() {
     let own = json!({"limit": 4, "refresh": true, "backoff": backoff});
     for (began_with, now, refreshes) in [
         (own.clone(), own.clone(), true),
-        // An operation that superseded another one has the other operation's remaining attempts.
+        // An operation that superseded another one gets the remaining attempts of that operation.
         (json!({"limit": 2, "refresh": true, "backoff": backoff}), own.clone(), true),
         (json!({"limit": 5, "refresh": true, "backoff": backoff}), own.clone(), false),
         (json!({"limit": -1, "refresh": true, "backoff": backoff}), own.clone(), false),
@@ -201,7 +201,7 @@ fn foreign_and_older_operations_are_ignored() {
     known.operation = Some(Default::default());
     operation::apply_progress(&mut known, EngineProgress::rejected("no such branch".into(), at(50)));
     assert_eq!(apply_history(&mut known, vec![first.clone()]), 0);
-    // A summary line can stand for any operation, so nothing starts automatically.
+    // A summary can represent any operation, so nothing starts automatically.
     let line = LoggedOperation { request: None, ..first };
     assert_eq!(apply_history(&mut lost, vec![line]), 1);
     let mut patient = application(json!({"automated": {}}));
@@ -213,7 +213,7 @@ fn foreign_and_older_operations_are_ignored() {
     );
 }
 
-/// Returns the log entry of the deletion of the application; `app` is updated.
+/// Returns the log entry of the application's deletion, and updates `app`.
 fn logged_deletion(app: &mut Application, number: u128, begin: i64, end: OperationPhase) -> LoggedOperation {
     app.metadata.finalizers = vec![deletion::RESOURCES_FINALIZER.into()];
     app.metadata.deletion_timestamp = Some(at(begin).into());
@@ -229,8 +229,8 @@ fn logged_deletion(app: &mut Application, number: u128, begin: i64, end: Operati
     LoggedOperation { operation: operation_id(number), request: Some(request), progress }
 }
 
-/// The deletion and its next step are recovered from the log. Another application with the same name doesn't
-/// inherit anything.
+/// The deletion and its next step are restored from the log. A different application with the same name
+/// doesn't inherit anything.
 #[test]
 fn a_deletion_is_restored_from_the_log() {
     use OperationPhase::{Failed, Succeeded};
@@ -291,7 +291,7 @@ fn an_id_counts_only_where_the_log_has_it_for_this_application() {
         assert_eq!(engine_id(&asked).is_some(), is_kept, "{why}");
         assert_eq!(asked.info_value("reason"), Some("a release"), "other remarks are kept");
     }
-    // The status contains its end, so the request isn't repeated.
+    // The status already contains the end of the operation, so the request isn't repeated.
     let mut app = asks(2);
     operation::apply_progress(&mut app, progress(0, Some(5), OperationPhase::Succeeded));
     app.operation = asks(2).operation;
@@ -299,7 +299,7 @@ fn an_id_counts_only_where_the_log_has_it_for_this_application() {
     assert_eq!(app.operation.as_ref().and_then(engine_id), None);
 }
 
-/// A service that takes over only knows the resource.
+/// A service that takes over knows only the resource.
 #[test]
 fn an_operation_of_another_service_is_continued_if_the_status_has_it_running() {
     let line = |number| LogSummary { operation: operation_id(number), is_running: false };
@@ -369,8 +369,8 @@ fn a_deletion_written_by_others_is_ignored() {
     }
 }
 
-/// A request that was rejected before it started isn't in the log, and the status that describes it knows all
-/// earlier operations. This holds within one second, and for an operation with an ID.
+/// A request that was rejected before it started isn't in the log, but the status that describes it covers
+/// all earlier operations. This also holds within one second, and for an operation with an ID.
 #[test]
 fn the_status_of_a_rejected_request_is_preserved() {
     let mut app = automated();
@@ -380,7 +380,7 @@ fn the_status_of_a_rejected_request_is_preserved() {
             serde_json::from_value::<tidegate_model::argo::OperationRequest>(json!({"sync": {}})).unwrap();
         id.into_iter().for_each(|id| asked.set_info(ID_INFO, operation_id(id).to_string()));
         app.operation = Some(asked);
-        // In the same second in which the log's newest operation started.
+        // In the same second in which the newest logged operation started.
         operation::apply_progress(
             &mut app,
             EngineProgress::rejected("there is no such revision".to_owned(), at(100)),

@@ -1,4 +1,4 @@
-//! Rules for impersonated accounts, one row each.
+//! Rules for impersonated service accounts, one row each.
 
 use serde_json::{Value, json};
 use tidegate_application::impersonation::{ImpersonationMode, impersonated_user};
@@ -42,14 +42,14 @@ fn the_first_entry_that_matches_names_the_account() {
     for (entries, home, namespace, expected) in [
         (json!([entry("*", "*", "deployer")]), "argocd", "web", web),
         (json!([entry("https://kubernetes.default.svc", "web", "deployer")]), "argocd", "web", web),
-        // Matches any address of the cluster, with or without a trailing slash.
+        // Any address of the cluster matches, with or without a trailing slash.
         (json!([entry("https://10.0.0.1:6443", "web", "deployer")]), "argocd", "web", web),
         (json!([entry("https://kubernetes.default.svc/", "w*", "deployer")]), "argocd", "web", web),
-        // The first match applies, even if a later one is more specific.
+        // The first match applies, even if a later match is more specific.
         (json!([entry("*", "w*", "deployer"), entry("*", "web", "other")]), "argocd", "web", web),
         (json!([entry("*", "shop", "other"), entry("*", "*", "deployer")]), "argocd", "web", web),
         (json!([entry("*", "*", "tools:robot")]), "argocd", "web", "system:serviceaccount:tools:robot"),
-        // For an application without a destination namespace, its own namespace applies.
+        // If an application doesn't have a destination namespace, its own namespace is used.
         (json!([entry("*", "", "deployer")]), "team", "", "system:serviceaccount:team:deployer"),
         (json!([entry("*", "*", "deployer")]), "", "", "system:serviceaccount:argocd:deployer"),
     ] {
@@ -66,7 +66,7 @@ fn without_an_account_nothing_is_written_and_the_error_has_a_remedy() {
         (json!([]), "web"),
         (json!([entry("https://10.0.0.2:6443", "*", "deployer")]), "web"),
         (json!([entry("*", "shop", "deployer")]), "web"),
-        // An absent namespace doesn't match all namespaces.
+        // An entry without a namespace doesn't match every namespace.
         (json!([{"server": "*", "defaultServiceAccount": "deployer"}]), "web"),
         (json!([entry("*", "web", "deployer")]), ""),
     ] {

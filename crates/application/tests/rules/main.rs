@@ -29,12 +29,12 @@ use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::argo::{Application, HealthState, ResourceStatus, SyncStatusCode};
 use tidegate_model::{HealthStatus, Timestamp};
 
-/// Returns a time in seconds after the start of the tests.
+/// Returns the time this many seconds after the start of the tests.
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_795_253_400_000 + seconds * 1000)
 }
 
-/// Returns an application with this policy.
+/// Returns an application with this sync policy.
 pub fn application(policy: Value) -> Application {
     let spec = json!({
         "project": "default", "destination": {"name": "in-cluster", "namespace": "shop"},
@@ -46,8 +46,8 @@ pub fn application(policy: Value) -> Application {
     .unwrap()
 }
 
-/// Returns a resource with this name, sync status and health. Without health, the resource isn't in the
-/// cluster.
+/// Returns a resource with this name, sync status and health. Without a health, the resource doesn't exist in
+/// the cluster.
 pub fn resource(name: &str, status: SyncStatusCode, health: Option<HealthStatus>) -> ComparedResource {
     let health = health.map(|status| HealthState {
         status,

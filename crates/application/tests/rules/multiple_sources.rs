@@ -46,7 +46,7 @@ fn finished_progress(phase: OperationPhase, at_second: i64) -> EngineProgress {
     }
 }
 
-/// The list fields are used and have one entry per source. The single fields stay empty.
+/// The list fields are used, with one entry per source. The single-source fields stay empty.
 #[test]
 fn every_source_has_its_revision_everywhere() {
     let mut app = multi_source_application();
@@ -71,7 +71,7 @@ fn every_source_has_its_revision_everywhere() {
     let result = app.status.operation_state.clone().unwrap().sync_result.unwrap();
     assert_eq!((result.revision.as_str(), result.revisions.len(), result.sources.len()), ("", 3, 3));
     assert!(!serde_json::to_string(&app.status).unwrap().contains("s3cret"));
-    // If any of them changes, it is a different attempt.
+    // If any of the revisions or sources changes, it is a different attempt.
     let mut failed = app.clone();
     failed.status.operation_state.as_mut().unwrap().phase = OperationPhase::Failed;
     set_out_of_sync(&mut failed, &["1.2.3", ONE, ONE], 10);
@@ -136,7 +136,7 @@ fn a_rollback_restores_all_revisions() {
     );
 }
 
-/// The log stores several sources and revisions in the fields for one.
+/// The log stores several sources and revisions in the fields for a single one.
 #[test]
 fn a_lost_status_is_rebuilt_from_the_log() {
     let mut known = multi_source_application();
@@ -160,7 +160,7 @@ fn a_lost_status_is_rebuilt_from_the_log() {
     let mut lost = multi_source_application();
     assert_eq!(history::apply_history(&mut lost, vec![recorded.clone()]), 1);
     assert_eq!(lost.status.history, known.status.history);
-    // Also if the application's sources have changed since.
+    // This also works if the application's sources have changed in the meantime.
     let mut other = multi_source_application();
     other.spec.sources.remove(1);
     assert_eq!(history::apply_history(&mut other, vec![recorded]), 1);

@@ -1,4 +1,4 @@
-//! Engine requests of operations, and their results.
+//! Engine requests for operations, and the results of operations.
 
 use std::time::Duration;
 
@@ -59,7 +59,8 @@ fn engine_requests() {
     assert_eq!(plain.retry.backoff.delay(0), Duration::from_secs(5));
 }
 
-/// The application's annotation names a manager for all of its objects, in comparisons too.
+/// The annotation of an application specifies a manager for all of its objects. It also applies in
+/// comparisons.
 #[test]
 fn the_application_names_a_manager_whose_fields_are_taken_over() {
     let mut app = application(json!({"syncOptions": ["PruneLast=true"]}));
@@ -95,7 +96,7 @@ fn impossible_operations_are_rejected() {
     }
 }
 
-/// The application's credentials open its repository, but are neither stored nor shown.
+/// The application's credentials are used to open its repository, but are neither stored nor displayed.
 #[test]
 fn credentials_are_used_and_never_stored() {
     let mut app = application(json!({"automated": {}}));
@@ -124,7 +125,7 @@ fn credentials_are_used_and_never_stored() {
             .unwrap()
             .contains("s3cret")
     );
-    // It counts as an attempt at this commit, so no other attempt starts.
+    // The operation counts as an attempt at this commit, so no other attempt starts.
     crate::out_of_sync(&mut app, "c1", at(2));
     assert_eq!(
         automated_sync::apply_comparison(&mut app, &SyncWindows::default(), at(2)),
@@ -234,7 +235,7 @@ fn a_terminating_operation_stays_terminating() {
     let other = app.clone();
     apply_progress(&mut app, progress(OperationPhase::Failed, Some(5)));
     assert_eq!(phase(&app), OperationPhase::Failed);
-    // Another operation isn't affected.
+    // The progress of another operation isn't affected.
     let mut other = other;
     other.operation = Some(with_id("0193b6a7-5f80-7000-8000-000000000002"));
     apply_progress(&mut other, progress(OperationPhase::Running, None));

@@ -14,7 +14,7 @@ fn project(spec: &Value) -> AppProject {
     serde_json::from_value(value).unwrap()
 }
 
-/// Returns a project that permits everything except what the specified rules forbid.
+/// Returns a project that permits everything except what these rules forbid.
 fn permissive_except(spec: Value) -> AppProject {
     let mut open = serde_json::to_value(permissive_project().spec).unwrap();
     open.as_object_mut().unwrap().extend(spec.as_object().unwrap().clone());
@@ -54,7 +54,7 @@ fn permitted_operations() {
     let destination = "application destination server 'https://kubernetes.default.svc' and namespace 'web' do not match any of the allowed destinations in project 'shop': ";
     let in_vain = format!("{repository}none of its sourceRepos matches");
     let nowhere = format!("{destination}none of its destinations matches");
-    let only_denies = format!("{destination}only negated entries (!) are in its destinations");
+    let only_denies = format!("{destination}all entries of its destinations are negated (!)");
     let to = |entry: Value| json!({"destinations": [entry]});
     let any = json!({"server": "*", "namespace": "*"});
     let rows = [
@@ -64,7 +64,8 @@ fn permitted_operations() {
         (json!({"sourceRepos": ["https://GIT.example/shop/web"]}), String::new()),
         (json!({"sourceRepos": ["https://git.example/*"]}), in_vain.clone()),
         (json!({"sourceRepos": ["https://git.example/**"]}), String::new()),
-        // A denying entry takes precedence over all others. Entries that only deny don't permit anything.
+        // A denying entry takes precedence over all other entries. Entries that only deny don't permit
+        // anything.
         (
             json!({"sourceRepos": ["*", "!https://git.example/shop/**"]}),
             format!("{repository}sourceRepos denies \"!https://git.example/shop/**\""),
@@ -109,7 +110,7 @@ fn permitted_operations() {
             json!({"destinations": [any, {"server": "!https://other.example", "namespace": "!web"}]}),
             format!("{destination}destinations denies server \"!https://other.example\", namespace \"!web\""),
         ),
-        // Any spelling of the address matches.
+        // All spellings of the address match.
         (to(json!({"server": "HTTPS://Kubernetes.default.svc:0443/", "namespace": "web"})), String::new()),
         (
             json!({"destinations": [any, {"server": "!https://10.1:06443", "namespace": "*"}]}),
@@ -150,8 +151,8 @@ fn permitted_operations() {
             &spec.to_string(),
         );
     }
-    // A cluster declared for the project is permitted too, unless it is denied. Another project's cluster
-    // isn't.
+    // A cluster that is declared for the project is permitted too, unless a rule denies it. A cluster that is
+    // declared for another project is not.
     for (of, destinations, expected) in [
         ("shop", json!([]), ""),
         ("shop", json!([{"server": "*", "namespace": "other"}]), ""),
@@ -169,8 +170,8 @@ fn permitted_operations() {
             &format!("{of} {spec}"),
         );
     }
-    // A denied namespace applies to the clusters that match the entry's server or name, or to all clusters if
-    // it has neither.
+    // A denied namespace applies to the clusters that match the entry's server or name. If the entry has
+    // neither, it applies to all clusters.
     let other = "https://other.example";
     for (entry, name, expected) in [
         (json!({"namespace": "!web"}), "in-cluster", "destinations denies namespace \"!web\""),
@@ -183,7 +184,7 @@ fn permitted_operations() {
         (json!({"name": "in-*", "namespace": "!web"}), "in-cluster", "destinations denies name \"in-*\""),
         (json!({"name": "other", "namespace": "!web"}), "in-cluster", ""),
         (json!({"name": "*", "namespace": "!kyverno"}), "in-cluster", ""),
-        // If the entry has both, either match is sufficient.
+        // If the entry has both a server and a name, a match of either is sufficient.
         (
             json!({"server": other, "name": "in-cluster", "namespace": "!web"}),
             "in-cluster",
@@ -191,7 +192,8 @@ fn permitted_operations() {
         ),
         (json!({"server": "*", "name": "other", "namespace": "!web"}), "in-cluster", "destinations denies"),
         (json!({"server": other, "name": "other", "namespace": "!web"}), "in-cluster", ""),
-        // A denied cluster in addition to a denied namespace stands for all other clusters.
+        // In an entry that denies both a cluster and a namespace, the namespace is denied on all other
+        // clusters.
         (json!({"name": "!other", "namespace": "!web"}), "in-cluster", "destinations denies"),
         (
             json!({"server": other, "name": "!other", "namespace": "!web"}),
@@ -259,7 +261,7 @@ fn a_project_that_only_denies_warns() {
         let warnings = only_denying_warnings(&permissive_except(spec.clone()));
         assert_eq!(warnings.len(), expected.len(), "{spec}: {warnings:?}");
         for (warning, field) in warnings.iter().zip(expected) {
-            let text = format!("project 'shop' permits nothing: only negated entries (!) are in its {field}");
+            let text = format!("project 'shop' permits nothing: all entries of its {field} are negated (!)");
             assert!(warning.starts_with(&text), "{spec}: {warning}");
         }
     }
@@ -310,12 +312,12 @@ fn permitted_objects() {
     let rows = [
         (json!({}), &deployment, Some(true), ""),
         (json!({}), &role, Some(false), ""),
-        // Namespaced kinds: all are permitted by default, none if the list is empty.
+        // Namespaced kinds: all are permitted by default, but none if the list is empty.
         (
             json!({"namespaceResourceWhitelist": []}),
             &deployment,
             Some(true),
-            "its namespaceResourceWhitelist does not contain it",
+            "its namespaceResourceWhitelist does not contain the kind",
         ),
         (json!({"namespaceResourceWhitelist": deployments}), &deployment, Some(true), ""),
         (
@@ -328,31 +330,36 @@ fn permitted_objects() {
             json!({"namespaceResourceBlacklist": deployments}),
             &deployment,
             Some(true),
-            "its namespaceResourceBlacklist contains it",
+            "its namespaceResourceBlacklist contains the kind",
         ),
         (
             json!({"namespaceResourceWhitelist": deployments, "namespaceResourceBlacklist": deployments}),
             &deployment,
             Some(true),
-            "namespaceResourceBlacklist contains it",
+            "namespaceResourceBlacklist contains the kind",
         ),
         (json!({"namespaceResourceBlacklist": deployments}), &role, Some(false), ""),
-        // Cluster-scoped kinds: none are permitted unless listed.
+        // Cluster-scoped kinds: only those in the list are permitted.
         (
             json!({"clusterResourceWhitelist": []}),
             &role,
             Some(false),
-            "resource rbac.authorization.k8s.io:ClusterRole is not permitted in project shop: its clusterResourceWhitelist does not contain reader",
+            "resource rbac.authorization.k8s.io:ClusterRole is not permitted in project shop: no entry of its clusterResourceWhitelist matches reader",
         ),
         (json!({"clusterResourceWhitelist": []}), &deployment, Some(true), ""),
         (json!({"clusterResourceWhitelist": roles("")}), &role, Some(false), ""),
         (json!({"clusterResourceWhitelist": roles("read*")}), &role, Some(false), ""),
-        (json!({"clusterResourceWhitelist": roles("admin")}), &role, Some(false), "does not contain reader"),
+        (
+            json!({"clusterResourceWhitelist": roles("admin")}),
+            &role,
+            Some(false),
+            "clusterResourceWhitelist matches reader",
+        ),
         (
             json!({"clusterResourceBlacklist": roles("")}),
             &role,
             Some(false),
-            "its clusterResourceBlacklist contains reader",
+            "an entry of its clusterResourceBlacklist matches reader",
         ),
         (json!({"clusterResourceBlacklist": roles("admin")}), &role, Some(false), ""),
         (
@@ -388,19 +395,19 @@ fn permitted_objects() {
             "destinations denies namespace \"!kube-*\"",
         ),
         (json!({"destinations": [{"server": "*", "namespace": "web"}]}), &role, Some(false), ""),
-        // If it isn't known whether the kind is namespaced, both cases must be permitted.
+        // If the scope of the kind is unknown, the object must be permitted in both scopes.
         (json!({}), &deployment, None, ""),
         (
             json!({"clusterResourceWhitelist": []}),
             &deployment,
             None,
-            "clusterResourceWhitelist does not contain api",
+            "no entry of its clusterResourceWhitelist matches api",
         ),
         (
             json!({"namespaceResourceWhitelist": []}),
             &deployment,
             None,
-            "namespaceResourceWhitelist does not contain it",
+            "namespaceResourceWhitelist does not contain the kind",
         ),
     ];
     for (spec, object, namespaced, expected) in rows {
@@ -414,5 +421,9 @@ fn permitted_objects() {
         "none of its sourceRepos matches",
         "empty",
     );
-    assert_result(check_object(&empty, &target(), &role, Some(false)), "does not contain reader", "empty");
+    assert_result(
+        check_object(&empty, &target(), &role, Some(false)),
+        "clusterResourceWhitelist matches reader",
+        "empty",
+    );
 }

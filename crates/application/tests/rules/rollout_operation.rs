@@ -59,7 +59,7 @@ fn the_request_deploys_the_chosen_revision() {
         asked.info_value("Reason"),
         Some("ApplicationSet RollingSync triggered a sync of this Application resource")
     );
-    // Without a policy, there are five retries and no pruning.
+    // Without a policy, the operation has five retries and doesn't prune.
     let plain = serde_json::to_value(request_deployment(&application(Value::Null), COMMIT)).unwrap();
     assert_eq!((&plain["retry"]["limit"], &plain["sync"]["prune"]), (&json!(5), &Value::Null));
 }
@@ -104,7 +104,7 @@ fn start_conditions() {
     let mut taken = free.clone();
     taken.operation = Some(OperationRequest::default());
     assert_eq!(decide_start(&taken, &SyncWindows::default(), at(0)), StartDecision::Wait);
-    // It does not count as a manual operation.
+    // The operation doesn't count as manual.
     let StartDecision::Blocked(held) = decide_start(&free, &denied(), at(0)) else { panic!("not blocked") };
     assert!(held.reason.contains("of project shop") && held.next_check > at(0), "{held:?}");
     assert_eq!(decide_start(&taken, &denied(), at(0)), StartDecision::Wait);
@@ -130,8 +130,8 @@ fn an_operation_can_be_withdrawn_before_it_starts() {
     assert_eq!(current_rollout_operation(&app), Some(operation_id(3)), "the request is for another one");
     withdraw_operation(&mut app, operation_id(3), at(1));
     assert_eq!((&app.operation, &app.status.operation_state), (&None, &None));
-    // An operation whose wait was reported is now reported as ended, and no longer identifies the operation
-    // that may be requested again.
+    // An operation that was reported as waiting is now reported as ended. Its ID is removed, so the operation
+    // can be requested again.
     assign_operation(&mut app, operation_id(3), asked.clone());
     operation::set_waiting(&mut app, "waiting for another".into(), at(1));
     assert_eq!(operation_result(&app, operation_id(3)), None);
@@ -139,7 +139,7 @@ fn an_operation_can_be_withdrawn_before_it_starts() {
     let state = app.status.operation_state.clone().unwrap();
     assert_eq!((state.phase, app.operation.is_some()), (OperationPhase::Failed, false));
     assert_eq!((operation_result(&app, operation_id(3)), engine_id(&state.operation)), (None, None));
-    // Other clients' requests stay.
+    // Requests of other clients are kept.
     app.operation = Some(OperationRequest::default());
     withdraw_operation(&mut app, operation_id(3), at(3));
     assert!(app.operation.is_some());
@@ -186,8 +186,8 @@ fn the_status_has_the_result() {
     assert_eq!(operation_result(&app, operation_id(4)), None);
 }
 
-/// If the progressive sync still needs the operation, it requests it again. Under a different ID, the
-/// operation would start twice.
+/// If the progressive sync still needs the operation, it requests it again. If the operation stayed in the
+/// resource, it could start a second time under a different ID.
 #[test]
 fn after_a_restart_only_started_operations_remain() {
     let line = |number, is_open| LogSummary { operation: operation_id(number), is_running: is_open };

@@ -1,4 +1,4 @@
-//! Status after a comparison, and the time of the next one.
+//! Status after a comparison, and the time of the next comparison.
 
 use std::time::Duration;
 
@@ -87,14 +87,14 @@ fn a_degraded_application_names_its_first_degraded_resource() {
         ("Deployment shop/web: 0 of 2 replicas are ready".into(), since)
     );
     let api = with("api", Degraded, "");
-    // The reason changes, but the health's time doesn't.
+    // The message changes, but the transition time of the health doesn't.
     let two = ("Deployment shop/api is Degraded (and 1 more)".into(), since);
     assert_eq!(message(vec![web(), api], 1), two);
     assert_eq!(message(vec![ok(), hook(web())], 2), (String::new(), Some(at(2).into())));
     assert_eq!(message(vec![with("ok", Progressing, "1 of 2")], 3).0, "");
 }
 
-/// A requester who waits until the annotation is gone sees the state at or after the time of the request.
+/// A requester who waits until the annotation is removed sees a state that isn't older than the request.
 #[test]
 fn a_comparison_completes_the_refresh_that_it_began_with() {
     for (began_with, now, is_answered) in [
@@ -137,7 +137,7 @@ fn a_comparison_updates_the_status() {
     assert_eq!(status.resources.iter().map(|one| one.name.as_str()).collect::<Vec<_>>(), ["api", "web"]);
     assert_eq!(status.summary.images, ["a:1", "b:1"]);
     assert_eq!(status.reconciled_at, Some(at(0).into()));
-    // Only the cluster was read. There was no comparison with the newest revision.
+    // Only the cluster was read. The newest revision was not compared.
     let again = || compared("c1", vec![resource("web", Code::Synced, Some(Progressing))]);
     apply_comparison(&mut app, again(), RefreshLevel::Recent, at(5));
     assert_eq!(app.status.reconciled_at, Some(at(0).into()));
@@ -177,7 +177,7 @@ fn a_failed_comparison_sets_a_condition_with_its_time() {
     assert_eq!(app.status.conditions, []);
 }
 
-/// As in Argo CD: without manifests, the sync status is unknown, but the health is known.
+/// As in Argo CD, without manifests the sync status is unknown, but the health is still known.
 #[test]
 fn health_is_assessed_when_the_manifests_cannot_be_read() {
     let mut app = application(json!({}));
@@ -258,8 +258,8 @@ fn when_a_comparison_is_due() {
     refresh::complete_refresh(&mut asked, Some("hard"));
     assert_eq!(due_refresh(&asked, None, at(1), EVERY), None, "the request was processed");
     assert_eq!(due_refresh(&fresh, None, at(9_999), Duration::ZERO), None, "the comparison never expires");
-    // The next comparison is due when the last one becomes outdated. If it is already outdated, there is no
-    // due time.
+    // The next comparison is due when the last one becomes outdated. If it is already outdated, no time is
+    // returned.
     assert_eq!(due_at(&fresh, at(0), EVERY), Some(at(181)));
     assert_eq!(due_at(&fresh, at(180), EVERY), Some(at(181)));
     assert_eq!(due_at(&fresh, at(181), EVERY), None);
@@ -273,7 +273,7 @@ fn when_a_comparison_is_due() {
             refresh::skip_reason(&app).is_some_and(|reason| reason.contains("skip-reconcile")),
             expected
         );
-        // Alongside Argo CD, the annotation on a labeled application excludes it only from Argo CD.
+        // Alongside Argo CD, the annotation on a labeled application has an effect only in Argo CD.
         for (label, skipped) in [("true", false), ("false", expected)] {
             app.metadata.labels.insert(refresh::MANAGED_LABEL.into(), label.into());
             assert_eq!(refresh::is_skipped(&app), skipped, "{value}, labelled {label}");
@@ -281,7 +281,7 @@ fn when_a_comparison_is_due() {
     }
 }
 
-/// All four finalizers are added and removed as in Argo CD. Other controllers' finalizers stay.
+/// All four finalizers are added and removed as in Argo CD. Other controllers' finalizers are kept.
 #[test]
 fn deletion_hooks_get_finalizers() {
     const PRE: &str = "pre-delete-finalizer.argocd.argoproj.io";
@@ -308,7 +308,7 @@ fn deletion_hooks_get_finalizers() {
         let expected = [vec!["example.com/guard".to_owned()], expected].concat();
         assert_eq!(app.metadata.finalizers, expected, "{hooks:?}");
     }
-    // If the manifests are unknown, the finalizers stay.
+    // If the manifests are unknown, the finalizers are kept.
     apply_comparison(&mut app, with(&[Phase::PreDelete]), RefreshLevel::Latest, at(2));
     let before = app.metadata.finalizers.clone();
     apply_comparison(
@@ -318,7 +318,7 @@ fn deletion_hooks_get_finalizers() {
         at(3),
     );
     assert_eq!(app.metadata.finalizers, before);
-    // Finalizers can't be added during a deletion, and aren't needed.
+    // Finalizers can't be added during a deletion, and aren't needed then.
     app.metadata.deletion_timestamp = Some(at(4).into());
     apply_comparison(&mut app, with(&[Phase::PostDelete]), RefreshLevel::Latest, at(5));
     assert_eq!(app.metadata.finalizers, before);

@@ -1,4 +1,4 @@
-//! Newer revisions and requests during a running operation.
+//! Newer revisions and requests while an operation is running.
 
 use serde_json::{Value, json};
 use tidegate_application::automated_sync;
@@ -22,7 +22,7 @@ fn automated() -> Value {
     json!({"automated": {"prune": true}})
 }
 
-/// Returns an application with an automated operation at `c1`, compared with `c2` since.
+/// Returns an application with an automated operation at `c1` that has since been compared with `c2`.
 fn running_application(policy: Value) -> Application {
     let mut app = application(policy);
     out_of_sync(&mut app, "c1", at(0));
@@ -66,7 +66,7 @@ fn finish_operation(app: &mut Application, phase: OperationPhase, message: &str)
     apply_progress(app, progress);
 }
 
-/// Returns `supersede` with the successor, `finish` with the reason for waiting, or an empty text.
+/// Returns `supersede` with the successor, `finish` with the reason for waiting, or an empty string.
 fn decision_text(app: &Application, is_held: bool) -> String {
     decision_text_for(
         app,
@@ -104,7 +104,7 @@ fn a_newer_revision() {
             &on("Supersede"),
             false,
             format!(
-                "{finish}the annotation tidegate.dev/on-new-revision is \"Supersede\", but must be finish or supersede; it counts as finish"
+                "{finish}the annotation tidegate.dev/on-new-revision is \"Supersede\", but must be finish or supersede; it is treated as finish"
             ),
         ),
         (
@@ -114,9 +114,14 @@ fn a_newer_revision() {
                 app.metadata.annotations.insert("tidegate.dev/on-new-revision".into(), "supersede".into());
             }) as Change),
             false,
-            format!("{finish}it was requested manually"),
+            format!("{finish}the operation was requested manually"),
         ),
-        ("windows", &((|_| {}) as Change), true, format!("{finish}sync windows block its automated sync")),
+        (
+            "windows",
+            &((|_| {}) as Change),
+            true,
+            format!("{finish}sync windows block the automated sync of the newer revision"),
+        ),
         (
             "automation is off now",
             &((|app| app.spec.sync_policy.as_mut().unwrap().automated = None) as Change),
@@ -178,7 +183,7 @@ fn a_newer_revision_with_the_same_manifests_does_not_supersede() {
         let same = SupersedeInputs { newest_manifests: newest, ..SupersedeInputs::default() };
         let mut app = running_application(automated());
         assert_eq!(decision_text_for(&app, same), "", "{newest:?}");
-        // Requested operations are treated differently.
+        // Operations that a user requested are treated differently.
         accept_request(&mut app, request_for_revision("c9"), (ClaimConflictPolicy::Supersede, false), at(6))
             .unwrap();
         assert_eq!(decision_text_for(&app, same), "supersede Waiting: another sync of ann (revision c9)");
@@ -199,7 +204,7 @@ fn a_retry_with_the_same_manifests_does_not_supersede() {
     assert!(!queued(&app));
     set_retry_successor(&mut app, ManifestComparison::Different);
     assert!(queued(&app));
-    // After a restart the result is unknown until the next comparison.
+    // After a restart, the result is unknown until the next comparison.
     set_retry_successor(&mut app, ManifestComparison::Unknown);
     assert!(queued(&app));
     assert_eq!(decision_text_for(&app, SupersedeInputs::default()), "");
@@ -229,7 +234,7 @@ fn a_superseded_operation_is_not_an_attempt() {
         finish_operation(&mut app, OperationPhase::Failed, message);
         assert_eq!(app.operation, None);
         assert_eq!(was_superseded(app.status.operation_state.as_ref().unwrap()), again, "{message}");
-        // The branch is reset.
+        // The branch is reset to the operation's revision.
         out_of_sync(&mut app, "c1", at(11));
         let started = match automated_sync::decide(&app, at(11)).next {
             automated_sync::AutomatedStep::Start(started) => Some(*started),
@@ -249,7 +254,7 @@ fn a_superseded_sync_continues_at_the_newest_revision_without_differences() {
     for (message, resources, again) in [
         (SUPERSEDED, vec![synced()], true),
         ("it broke", vec![synced()], false),
-        // An application that only has hooks isn't synced automatically.
+        // An application that consists only of hooks isn't synced automatically.
         (SUPERSEDED, Vec::new(), false),
     ] {
         let mut app = running_application(automated());
@@ -313,10 +318,12 @@ fn a_second_request() {
     );
     let refused = give(&mut app, "c8", ClaimConflictPolicy::Queue, true).unwrap_err().to_string();
     assert!(
-        refused.starts_with("another sync of ann (revision c9) already waits for the operation in progress"),
+        refused.starts_with(
+            "another sync of ann (revision c9) is already waiting for the operation in progress"
+        ),
         "{refused}"
     );
-    // Superseding also replaces the waiting successor.
+    // Superseding also replaces the successor that is already waiting.
     assert_eq!(give(&mut app, "c7", ClaimConflictPolicy::Supersede, true), Ok(()));
     assert_eq!(
         decision_text(&app, true),
@@ -362,7 +369,7 @@ fn a_successor_is_preserved_when_the_operation_is_updated() {
     let current = app.operation.as_mut().unwrap();
     operation::remove_controller_infos(current);
     accept_request(&mut app, request_for_revision("c9"), (ClaimConflictPolicy::Queue, true), at(6)).unwrap();
-    // An operation that isn't in the log hasn't started, and its successor is still waiting.
+    // An operation that isn't in the log hasn't started, but its successor is still waiting.
     operation::remove_controller_infos(app.operation.as_mut().unwrap());
     automated_sync::update_waiting_operation(&mut app, at(7));
     let renewed = app.operation.as_ref().unwrap();
@@ -374,7 +381,7 @@ fn a_successor_is_preserved_when_the_operation_is_updated() {
 fn an_operation_is_replaced_and_reported_before_it_starts() {
     let mut app = running_application(json!({}));
     operation::remove_controller_infos(app.operation.as_mut().unwrap());
-    // It can get its ID at any time.
+    // The operation can get its ID at any time.
     let mut preparing = app.clone();
     accept_request(
         &mut preparing,
@@ -441,7 +448,7 @@ fn a_retry_uses_the_newest_revision() {
     let held = decision_text(&app, true);
     assert!(held.starts_with("finish: revision c2 waits") && held.contains("sync windows"), "{held}");
     assert!(decision_text(&app, false).starts_with("supersede "), "{}", decision_text(&app, false));
-    // An operation that ended on its own doesn't need a retry.
+    // If the operation ended on its own, no retry is needed.
     for phase in [OperationPhase::Succeeded, OperationPhase::Failed] {
         let mut app = refreshing(5);
         set_retry_successor(&mut app, ManifestComparison::Different);
@@ -477,8 +484,8 @@ fn a_retry_keeps_its_sources() {
     assert_eq!(successor_of(plain.operation.as_ref().unwrap()), None, "its policy does not set it");
 }
 
-/// A patch of the resource keeps all fields that it doesn't name, so it may include all info items of the
-/// running operation.
+/// A patch of the resource keeps all fields that it doesn't mention, so the written operation may include all
+/// info items of the running one.
 #[test]
 fn a_foreign_write_during_an_operation_is_an_independent_request() {
     let mut app = running_application(automated());

@@ -1,4 +1,4 @@
-//! Sync windows: when they apply and what they do, one row each.
+//! Sync windows: conditions and effects, one row each.
 
 use serde_json::{Value, json};
 use tidegate_application::automated_sync::{self, AutomatedStep};
@@ -27,7 +27,7 @@ fn windows(all: &Value) -> SyncWindows {
     SyncWindows::for_application(&project, "web", &target, zone)
 }
 
-/// Returns half past nine on a Saturday morning, in UTC.
+/// Returns 09:30 UTC on a Saturday.
 fn now() -> Timestamp {
     at(0)
 }
@@ -52,7 +52,7 @@ fn windows_that_apply_to_an_application() {
         (json!({"clusters": ["in-cluster"]}), 1),
         (json!({"clusters": ["https://kubernetes.*"]}), 1),
         (json!({"clusters": ["other"]}), 0),
-        // One match is sufficient, unless all selectors must match.
+        // A single match is sufficient, unless all selectors must match.
         (json!({"applications": ["shop"], "namespaces": ["web-1"]}), 1),
         (json!({"applications": ["shop"], "namespaces": ["web-1"], "andOperator": true}), 0),
         (json!({"applications": ["web"], "namespaces": ["web-1"], "andOperator": true}), 1),

@@ -10,10 +10,11 @@ use tidegate_model::argo::Application;
 
 use crate::desired::normalize_spec;
 
-/// Blocks of a source with free-form fields. The field name shows whether its value is secret.
+/// Blocks of a source that contain free-form fields. The name of such a field shows whether its value is
+/// secret.
 const FREE_FORM_BLOCKS: [&str; 4] = ["helm", "kustomize", "plugin", "directory"];
-/// Words that mark a free-form field as secret. Field names are compared without dots, dashes and
-/// underscores.
+/// Words in the name of a free-form field that mark its value as secret. Names are compared without dots,
+/// dashes and underscores.
 const SECRET_WORDS: [&str; 9] = [
     "password",
     "passwd",
@@ -25,23 +26,23 @@ const SECRET_WORDS: [&str; 9] = [
     "accesskey",
     "privatekey",
 ];
-/// Path of Helm values that are given as text and compared field by field.
+/// Path of Helm values that are written as text but compared field by field.
 const HELM_VALUES: [&str; 2] = ["helm", "values"];
 
 /// Change to a field. Secrets are masked in both values.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FieldChange {
-    /// Path of the field: `spec.source.helm.parameters[image.tag].value`.
+    /// Path of the field, such as `spec.source.helm.parameters[image.tag].value`.
     pub field: String,
-    /// Current value; absent if the field does not exist.
+    /// Current value. Absent if the field doesn't exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub before: Option<Value>,
-    /// New value; absent if the field would no longer exist.
+    /// New value. Absent if the field would no longer exist.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub after: Option<Value>,
 }
 
-/// Returns the changed fields, ordered by path: fields of the specification, and other parts that an
+/// Returns the changed fields in path order: fields of the specification, and all other parts that an
 /// ApplicationSet writes.
 pub(super) fn changed_fields(before: &Application, after: &Application) -> Vec<FieldChange> {
     let mut found = Vec::new();
@@ -104,7 +105,7 @@ fn collect_part_changes(
     }
 }
 
-/// Returns the parts of a value for comparison. A missing value counts as an empty value of the other value's
+/// Splits a value into parts for comparison. A missing value counts as an empty value of the other value's
 /// type.
 fn value_parts(value: Option<&Value>, other: Option<&Value>) -> Option<ValueParts> {
     match (value, other) {
@@ -126,8 +127,8 @@ fn map_parts(map: &Map<String, Value>) -> ValueParts {
     map.iter().map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// Returns the items of a list, by name if all items have one, otherwise by position. A list of scalars is
-/// compared as a single value.
+/// Returns the items of a list, identified by name if all items have a name, otherwise by position. A list of
+/// scalars is compared as a single value.
 fn list_parts(all: &[Value], other: &[Value]) -> Option<ValueParts> {
     let is_composed = |one: &Value| one.is_object() || one.is_array();
     if !all.iter().chain(other).any(is_composed) {
@@ -152,7 +153,7 @@ fn items_by_name(all: &[Value]) -> Option<ValueParts> {
     Some(parts)
 }
 
-/// Returns a chart's values from their YAML text; `None` if they aren't a map.
+/// Parses the YAML text of a chart's values. Returns `None` if the values aren't a map.
 fn helm_values(text: Option<&Value>) -> Option<ValueParts> {
     let Some(text) = text else { return Some(ValueParts::new()) };
     match serde_saphyr::from_str::<Value>(text.as_str()?) {
@@ -164,7 +165,7 @@ fn helm_values(text: Option<&Value>) -> Option<ValueParts> {
 fn masked_value(path: &[String], value: &Value) -> Value {
     let free = path.iter().position(|part| FREE_FORM_BLOCKS.contains(&part.as_str()));
     let free = free.and_then(|index| path.get(index..)).unwrap_or_default();
-    // Text that isn't a map can contain anything.
+    // Text that isn't a map can contain anything, so it is masked as a whole.
     let is_whole_text = path.ends_with(&HELM_VALUES.map(str::to_owned));
     if is_whole_text || free.iter().any(|part| is_secret(part)) {
         return Value::from(MASK);

@@ -1,4 +1,5 @@
-//! Preview of the changes to each Application. Uses the service's comparison, but doesn't write anything.
+//! Preview of the changes to each Application. It uses the same comparison as the service, but doesn't write
+//! anything.
 
 mod field_changes;
 
@@ -20,13 +21,13 @@ pub use field_changes::FieldChange;
 /// Preview of an ApplicationSet's Applications.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetPreview {
-    /// Generated Applications by name.
+    /// Previews of the generated Applications, by name.
     pub members: BTreeMap<String, MemberPreview>,
     /// Applications that would be deleted because they are no longer generated.
     pub removed: Vec<Application>,
-    /// Applications that are no longer generated but would stay, with the reason.
+    /// Applications that are no longer generated but would be kept, with the reason.
     pub retained: BTreeMap<String, String>,
-    /// Problems of the ApplicationSet that block some of the changes.
+    /// Problems with the ApplicationSet that block some of the changes.
     pub problems: Vec<String>,
 }
 
@@ -34,15 +35,15 @@ pub struct AppSetPreview {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberPreview {
-    /// Type of the change.
+    /// Type of change.
     #[serde(rename = "kind")]
     pub what: ChangeKind,
-    /// Reason why the Application is left alone; absent otherwise.
+    /// Reason why the Application is not changed. Absent for other types of change.
     #[serde(rename = "reason", skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// Fields that would change.
     pub fields: Vec<FieldChange>,
-    /// Current state; absent if the Application doesn't exist.
+    /// Current state. Absent if the Application doesn't exist.
     #[serde(rename = "current", skip_serializing_if = "Option::is_none")]
     pub now: Option<MemberState>,
 }
@@ -53,11 +54,11 @@ pub struct MemberPreview {
 pub enum ChangeKind {
     /// The Application would be created.
     Created,
-    /// Its fields would change, or it would deploy a different revision.
+    /// The Application's fields would change, or it would deploy a different revision.
     Changed,
     /// The Application is up to date.
     Unchanged,
-    /// The Application would stay unchanged although it differs from the output.
+    /// The Application differs from the output but would not be changed.
     #[serde(rename = "withheld")]
     LeftAlone,
 }
@@ -66,24 +67,24 @@ pub enum ChangeKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MemberState {
-    /// Last deployed revisions, one per source; empty if nothing has been deployed.
+    /// Last deployed revisions, one per source. Empty if nothing has been deployed.
     #[serde(rename = "deployedRevisions")]
     pub deployed: Vec<String>,
     /// Sync status.
     pub sync: SyncStatusCode,
-    /// Health; absent if unknown.
+    /// Health. Absent if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthStatus>,
-    /// True if `sync` and `outOfSync` refer to the new target rather than to an earlier one.
+    /// True if `sync` and `outOfSync` were determined for the new target rather than an earlier one.
     #[serde(rename = "isForTarget")]
     pub is_of_target: bool,
     /// Number of resources that are out of sync.
     pub out_of_sync: usize,
-    /// Number of compared resources.
+    /// Number of resources that were compared.
     pub resources: usize,
 }
 
-/// Accepts every project and cluster, because the service knows them and rejects missing ones.
+/// Accepts every project and cluster. The service knows which ones exist, and rejects missing ones.
 struct AcceptAllReferences;
 
 impl References for AcceptAllReferences {
@@ -97,8 +98,8 @@ impl References for AcceptAllReferences {
 }
 
 /// Returns the preview for the existing and the generated Applications. Addresses in existing Applications
-/// don't contain credentials, so credentials are also removed from generated ones, and credential changes
-/// aren't visible. `targets` are the revisions that each Application would deploy, if known.
+/// don't contain credentials, so credentials are also removed from generated ones. Changes to credentials are
+/// therefore not visible. `targets` contains the revisions that each Application would deploy, if known.
 pub fn preview_appset(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -167,7 +168,8 @@ fn preview_member(
     MemberPreview { what, why, fields, now }
 }
 
-/// Returns the state of an Application. `target` is its target if its specification stays unchanged.
+/// Returns the state of an Application. `target` contains the revisions that it would deploy if its
+/// specification didn't change.
 fn member_state(application: &Application, target: Option<&[String]>) -> MemberState {
     let status = &application.status;
     let of = |revision: &str, revisions: &[String]| match revisions {

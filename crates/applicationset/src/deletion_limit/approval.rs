@@ -6,20 +6,20 @@ use tidegate_model::argo::{ApplicationSet, Time};
 use super::{DELETIONS_APPROVED_ANNOTATION, DeletionsBlocked};
 use crate::changes::AppSetProblem;
 
-/// Annotation of an ApplicationSet: the last time a command approved deletions.
+/// Annotation on an ApplicationSet: the most recent approval of deletions by a command.
 pub const APPROVAL_ANNOTATION: &str = "tidegate.dev/deletions-approval";
 
-/// Annotations of an approval.
+/// Annotations that an approval consists of.
 pub const ANNOTATIONS: [&str; 2] = [DELETIONS_APPROVED_ANNOTATION, APPROVAL_ANNOTATION];
 
 /// Approval of deletions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeletionApproval {
-    /// Token of the generated names at the time of the approval.
+    /// Token that identifies the generated names at the time of the approval.
     pub token: String,
     /// Name of the approver.
     pub by: String,
-    /// Reason; may be empty.
+    /// Reason for the approval. May be empty.
     pub reason: String,
     /// Time of the approval.
     pub at: Time,
@@ -28,34 +28,34 @@ pub struct DeletionApproval {
 /// Reason why an approval is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeletionApprovalRefusal {
-    /// There are no blocked deletions.
+    /// No deletions are blocked.
     #[error(
         "no deletions of ApplicationSet {0} are waiting for approval; `tidegate appset explain {0}` shows its state"
     )]
     NothingBlocked(String),
-    /// The approval is for different deletions than the blocked ones.
+    /// The approval is for different deletions than those that are blocked.
     #[error(
         "the token {given:?} does not match the deletions of ApplicationSet {set} that are waiting for approval: {held}"
     )]
     OtherToken {
         /// Name of the ApplicationSet.
         set: String,
-        /// Token of the approval.
+        /// Token in the approval.
         given: String,
-        /// The blocked deletions.
+        /// The deletions that are actually blocked.
         held: Box<DeletionsBlocked>,
     },
-    /// The approval cannot be serialized.
+    /// The approval can't be serialized.
     #[error("cannot record the approval of the deletions of ApplicationSet {0}: {1}")]
     NotSerializable(String, String),
 }
 
-/// Returns the ApplicationSet with an approval of its blocked deletions. The next reconciliation executes
-/// them.
+/// Returns the ApplicationSet with an approval of its blocked deletions. The next reconciliation executes the
+/// deletions.
 ///
 /// # Errors
 ///
-/// Returns an error if there are no blocked deletions, or if the approval is for different deletions.
+/// Returns an error if no deletions are blocked, or if the approval is for different deletions.
 pub fn with_approval<'a>(
     set: &ApplicationSet,
     wrong: impl IntoIterator<Item = &'a AppSetProblem>,
@@ -86,14 +86,14 @@ pub fn with_approval<'a>(
     Ok(approved)
 }
 
-/// Returns the last approval by a command.
+/// Returns the most recent approval by a command.
 pub fn last_approval(set: &ApplicationSet) -> Option<DeletionApproval> {
     serde_json::from_str(set.metadata.annotations.get(APPROVAL_ANNOTATION)?).ok()
 }
 
-/// Returns the ApplicationSet without a command's permit that has been executed, because the permit would
-/// otherwise apply again to the same output. The approver stays recorded. Returns `None` if there is no
-/// permit to remove; a permit that a person wrote into the annotation stays.
+/// Returns the ApplicationSet without a command's permit after the deletions were executed. If the permit
+/// remained, it would apply again to the same output. The approver stays recorded. Returns `None` if there is
+/// no permit to remove. A permit that a user wrote into the annotation is kept.
 pub fn without_used_approval(set: &ApplicationSet) -> Option<ApplicationSet> {
     let permit = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION)?;
     last_approval(set).filter(|approval| approval.token == *permit)?;
@@ -102,8 +102,8 @@ pub fn without_used_approval(set: &ApplicationSet) -> Option<ApplicationSet> {
     Some(without)
 }
 
-/// Copies a command's approval to an ApplicationSet that was reread from its file. An approval in the file
-/// takes precedence.
+/// Copies a command's approval to an ApplicationSet that was read again from its file. An approval in the
+/// file takes precedence.
 pub fn carry_over_approval(known: &ApplicationSet, read: &mut ApplicationSet) {
     if read.metadata.annotations.contains_key(DELETIONS_APPROVED_ANNOTATION) || last_approval(known).is_none()
     {

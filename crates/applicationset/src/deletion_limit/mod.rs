@@ -1,5 +1,5 @@
-//! Limit on simultaneous deletions of Applications. It protects against a generator that finds too few items,
-//! for example because a folder was moved or a filter is wrong.
+//! Limit on simultaneous deletions of Applications. It protects against a generator that returns too few
+//! items, for example because a folder was moved or a filter is wrong.
 
 pub mod approval;
 
@@ -13,35 +13,35 @@ pub use crate::max_deletions::{InvalidMaxDeletions, MaxDeletions};
 use crate::output::AppSetOutput;
 use crate::sync_policy::AppSetRuleOptions;
 
-/// Annotation of an ApplicationSet: the maximum number or percentage of its Applications that a single
+/// Annotation on an ApplicationSet: the maximum number or percentage of its Applications that a single
 /// reconciliation may delete.
 pub const MAX_DELETIONS_ANNOTATION: &str = "tidegate.dev/max-deletions";
-/// Annotation of an ApplicationSet: approves the current output, regardless of how many Applications it
-/// deletes.
+/// Annotation on an ApplicationSet: approves the current output, regardless of how many Applications must be
+/// deleted.
 pub const DELETIONS_APPROVED_ANNOTATION: &str = "tidegate.dev/deletions-approved";
-/// Maximum number of blocked deletions named in a message.
+/// Maximum number of blocked deletions listed in a message.
 const NAMES_SHOWN_MAX: usize = 5;
-/// Number of digest bytes in a token. Short enough to type.
+/// Number of digest bytes in a token, which is short enough to type.
 const TOKEN_BYTES: usize = 6;
 
 /// Permit for deletions that exceed the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeletionPermit {
-    /// Token of the output.
+    /// Token that identifies the output.
     pub token: String,
-    /// Approval by a command; `None` if a person wrote the annotation.
+    /// Approval by a command, or `None` if a user wrote the annotation.
     pub approval: Option<DeletionApproval>,
 }
 
-/// Reason why Applications aren't deleted.
+/// Reason why deletions are blocked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DeletionsBlocked {
     /// The number of deletions exceeds the limit.
     #[error(
-        "{} of its {members} Applications are no longer generated ({}), and at most {most} Applications are deleted \
-         at once (`{MAX_DELETIONS_ANNOTATION}`), so none are. Fix its generators; or, to delete the Applications, run `tidegate \
-         appset approve {set} --deletions {token}`, or annotate the ApplicationSet with \
-         `{DELETIONS_APPROVED_ANNOTATION}: {token}`",
+        "{} of its {members} Applications are no longer generated ({}), and at most {most} Applications are \
+         deleted at once (`{MAX_DELETIONS_ANNOTATION}`), so none of them is deleted. Fix the generators; or, \
+         to delete the Applications, run `tidegate appset approve {set} --deletions {token}`, or annotate \
+         the ApplicationSet with `{DELETIONS_APPROVED_ANNOTATION}: {token}`",
         .deleted.len(),
         shown_names(.deleted)
     )]
@@ -50,30 +50,30 @@ pub enum DeletionsBlocked {
         set: String,
         /// Names of the Applications to delete.
         deleted: Vec<String>,
-        /// Number of Applications.
+        /// Total number of Applications.
         members: usize,
-        /// Maximum number of deletions.
+        /// Maximum number of deletions allowed.
         most: usize,
         /// Token that approves the deletions.
         token: String,
     },
-    /// The limit is invalid.
+    /// The limit in the annotation is invalid.
     #[error("the annotation {MAX_DELETIONS_ANNOTATION}: {0}. No Application is deleted until this is fixed")]
     Invalid(#[from] InvalidMaxDeletions),
 }
 
-/// Returns the limit in the annotation of an ApplicationSet.
+/// Returns the limit in an ApplicationSet's annotation, if it is set.
 ///
 /// # Errors
 ///
-/// Returns an error if the annotation is not a valid number.
+/// Returns an error if the annotation is not a valid limit.
 pub fn max_deletions(set: &ApplicationSet) -> Result<Option<MaxDeletions>, DeletionsBlocked> {
     let said = set.metadata.annotations.get(MAX_DELETIONS_ANNOTATION);
     Ok(said.map(|text| text.parse()).transpose()?)
 }
 
-/// Checks the deletions of an ApplicationSet with `members` Applications against its limit. If the limit is
-/// exceeded but the deletions are permitted, returns the permit.
+/// Checks the deletions of an ApplicationSet that has `members` Applications against its limit. If the limit
+/// is exceeded but the deletions are permitted, returns the permit.
 pub(crate) fn check_deletions(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -96,7 +96,7 @@ pub(crate) fn check_deletions(
     Err(DeletionsBlocked::TooMany { set, deleted: going, members, most, token })
 }
 
-/// Returns the first names to delete.
+/// Formats the first names of the Applications to delete.
 fn shown_names(going: &[String]) -> String {
     let names = going.iter().take(NAMES_SHOWN_MAX).map(String::as_str).collect::<Vec<_>>().join(", ");
     match going.len().saturating_sub(NAMES_SHOWN_MAX) {
@@ -105,8 +105,8 @@ fn shown_names(going: &[String]) -> String {
     }
 }
 
-/// Returns the token of the generated names. Using the token approves that only these Applications remain. It
-/// stays valid until all other Applications are deleted, and isn't valid for any other output.
+/// Returns the token for the generated names. Using the token approves that only these Applications remain.
+/// It remains valid until all other Applications are deleted, and isn't valid for any other output.
 fn approval_token(generated: &AppSetOutput) -> String {
     let names: BTreeSet<&String> = generated.applications.keys().chain(generated.rejected.keys()).collect();
     let mut digest = Sha256::new();

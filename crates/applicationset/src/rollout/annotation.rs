@@ -1,4 +1,4 @@
-//! Progressive sync settings that go beyond Argo CD's.
+//! Progressive sync settings that Argo CD doesn't have.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,10 +8,10 @@ use tidegate_lifecycle::rollout::{OnFailure, OnNewTargets, OnPending, Options, S
 use tidegate_model::argo::ApplicationSet;
 use tidegate_model::parse_duration;
 
-/// Annotation of an ApplicationSet, in YAML: deadlines, gates and failure budgets for its steps, and rollout
+/// Annotation on an ApplicationSet, in YAML: deadlines, gates and failure budgets for its steps, and rollout
 /// options.
 pub const ROLLOUT_ANNOTATION: &str = "tidegate.dev/rollout";
-/// Prefix of the soak duration of a step.
+/// Prefix of a step's soak duration.
 const SOAK: &str = "soak:";
 
 /// Reason why the annotation is invalid.
@@ -20,12 +20,12 @@ pub enum InvalidRolloutAnnotation {
     /// The annotation can't be parsed.
     #[error("the annotation {ROLLOUT_ANNOTATION} cannot be parsed: {0}")]
     Unreadable(String),
-    /// A step doesn't exist, or is specified twice.
+    /// A step doesn't exist or is specified twice.
     #[error("the annotation {ROLLOUT_ANNOTATION}: step {step} {problem}")]
     Step {
         /// Number of the step.
         step: usize,
-        /// The problem.
+        /// Description of the problem.
         problem: &'static str,
     },
     /// A duration is invalid.
@@ -86,7 +86,7 @@ enum AnnotatedFailure {
 /// Rollout options of an ApplicationSet. The service provides the defaults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RolloutOptions {
-    /// Effect of new targets on a rollout.
+    /// Effect of new targets on a running rollout.
     pub on_new_targets: Option<OnNewTargets>,
     /// Maximum time for which an Application may be Pending.
     pub pending_timeout: Option<Duration>,
@@ -95,7 +95,7 @@ pub struct RolloutOptions {
 }
 
 impl RolloutOptions {
-    /// Reads the options from the annotation of an ApplicationSet.
+    /// Reads the options from an ApplicationSet's annotation.
     ///
     /// # Errors
     ///

@@ -1,8 +1,8 @@
-//! Start of progressive syncs, and inputs for running ones.
+//! Starting progressive syncs, and determining the inputs for running ones.
 //!
-//! A rollout has targets. For each Application that a step selects, the target consists of the current
-//! revisions of its sources, and of its specification. Different targets make a different rollout; operations
-//! of the Application itself don't.
+//! A rollout has targets. An Application that a step selects has a target that consists of its specification
+//! and the current revisions of its sources. If the targets differ, it is a different rollout. Operations of
+//! the Applications don't affect the targets.
 
 mod annotation;
 mod not_running;
@@ -32,15 +32,15 @@ pub use targets::{TargetIdentities, awaited_comparison_message, target_revisions
 /// Requester of rollouts, as recorded in the log and in the Applications.
 pub const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
-/// Current state of an Application.
+/// Current state of an Application, as far as rollouts need it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownMember {
-    /// Current revisions, one per source: commits rather than branches.
+    /// Current revisions, one per source. These are commits rather than branches.
     pub revisions: Vec<String>,
-    /// Deployed revisions.
+    /// State that was deployed last, if any.
     pub deployed: Option<DeployedState>,
-    /// Operation that brought the Application to its target, if the Application has been Synced and Healthy
-    /// since.
+    /// Operation that brought the Application to its target, if the Application has remained Synced and
+    /// Healthy since then.
     pub completed_by: Option<OperationId>,
 }
 
@@ -62,14 +62,14 @@ pub enum RolloutRequestError {
 }
 
 impl RolloutRequestError {
-    /// Returns the failure for the conditions.
+    /// Returns the failure to report in the conditions.
     pub fn failure(&self) -> ReconcileFailure {
         ReconcileFailure { reason: ConditionReason::SyncApplicationError, message: self.to_string() }
     }
 }
 
-/// Returns the Applications that take part in a progressive sync: those that match the output or are about
-/// to. Rejected and deleted Applications are excluded, so they don't block it.
+/// Returns the Applications that take part in a progressive sync: those that match the output or are about to
+/// match it. Rejected and deleted Applications are excluded, so they don't block the sync.
 pub fn participants<'a>(
     generated: &'a AppSetOutput,
     changes: &'a AppSetChanges,
@@ -79,8 +79,8 @@ pub fn participants<'a>(
     })
 }
 
-/// Returns the progressive sync that an ApplicationSet requests, using the generated labels. `cases` are the
-/// service's defaults.
+/// Returns the progressive sync that an ApplicationSet requests, based on the generated labels. `cases`
+/// contains the service's defaults.
 pub fn rollout_request<'a>(
     set: &ApplicationSet,
     targets: &TargetIdentities,
@@ -124,7 +124,7 @@ pub fn rollout_request<'a>(
     })
 }
 
-/// Returns the name of an ApplicationSet in the log: `namespace/name`.
+/// Returns the name of an ApplicationSet as used in the log: `namespace/name`.
 pub fn qualified_name(set: &ApplicationSet) -> String {
     format!("{}/{}", set.metadata.namespace_or_default(), set.metadata.name)
 }
@@ -141,7 +141,7 @@ fn is_selected(steps: &[Step], labels: &Labels) -> bool {
     assign_step(steps.iter().map(|step| step.expressions.as_slice()), labels).step.is_some()
 }
 
-/// Next step for an ApplicationSet's request.
+/// Next action for an ApplicationSet's rollout request.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RolloutStepDue {
     /// There is nothing to do.
@@ -153,7 +153,7 @@ pub enum RolloutStepDue {
 }
 
 /// Decides whether to start a new rollout. `last` is the ApplicationSet's newest rollout, finished or not.
-/// `is_asked` is true if a person requests a rollout although the targets are unchanged.
+/// `is_asked` is true if a user requests a rollout even though the targets are unchanged.
 pub fn next_rollout_step(request: Request, last: Option<&State>, is_asked: bool) -> RolloutStepDue {
     let is_done = selected_members(&request.steps, &request.members).all(|member| member.done_by.is_some());
     let begins = match last.and_then(State::rollout) {
@@ -171,8 +171,8 @@ pub fn next_rollout_step(request: Request, last: Option<&State>, is_asked: bool)
     if begins && !is_done { RolloutStepDue::Start(Box::new(request)) } else { RolloutStepDue::Nothing }
 }
 
-/// Returns true if Applications have targets that the rollout neither started with nor received while it was
-/// running.
+/// Returns true if any Application has a target that the rollout neither started with nor received while it
+/// was running.
 fn has_other_targets(rollout: &Rollout, request: &Request) -> bool {
     selected_members(&request.steps, &request.members).any(|member| {
         let known = rollout.members.get(&member.name).filter(|known| known.progress != Progress::Gone);
@@ -180,13 +180,14 @@ fn has_other_targets(rollout: &Rollout, request: &Request) -> bool {
     })
 }
 
-/// Returns true if the rollout ended because of other targets, which may have been withdrawn since.
+/// Returns true if the rollout ended because the targets changed. The new targets may have been withdrawn
+/// since then.
 fn was_interrupted(rollout: &Rollout) -> bool {
     rollout.outcome.as_ref().is_some_and(|outcome| outcome.end == End::Superseded)
 }
 
-/// Returns true if an Application has left the target that the rollout brought it to. Applications that the
-/// rollout never brought to their targets are left to people, who have made a decision about them.
+/// Returns true if an Application no longer has the target that the rollout brought it to. Applications that
+/// the rollout never brought to their targets are excluded, because users have decided about them.
 fn has_departed_member(rollout: &Rollout, request: &Request) -> bool {
     selected_members(&request.steps, &request.members).filter(|member| member.done_by.is_none()).any(
         |member| {
@@ -243,7 +244,7 @@ pub fn completed_status(request: &Request, now: Timestamp) -> Told {
     rollout_status(&state).0
 }
 
-/// Returns the status of an ApplicationSet's newest rollout, and its failure.
+/// Returns the status of an ApplicationSet's newest rollout, and its failure if it has failed.
 pub fn rollout_status(state: &State) -> (Told, Option<ReconcileFailure>) {
     let Some((rollout, view)) = state.rollout().zip(view(state)) else { return (Told::Unknown, None) };
     let (is_progressing, message, reason) = progressing_condition(rollout);

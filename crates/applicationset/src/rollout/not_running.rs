@@ -1,4 +1,4 @@
-//! Errors for requests to an ApplicationSet without a running rollout or deletion.
+//! Errors for user requests to an ApplicationSet that isn't running a rollout or deletion.
 
 use tidegate_lifecycle::rollout::{End, Member, Progress, Rollout};
 use tidegate_model::argo::ApplicationSet;
@@ -6,16 +6,16 @@ use tidegate_model::argo::ApplicationSet;
 use super::qualified_name;
 use crate::sync_policy::{AppSetRuleOptions, is_progressive};
 
-/// Reason why a request is rejected: the ApplicationSet isn't running a progressive sync or an ordered
-/// deletion.
+/// Error returned when a request is rejected because the ApplicationSet isn't running a progressive sync or
+/// an ordered deletion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{appset}: nothing to {verb}: {situation}")]
 pub struct NoRunningMachine {
     /// Name of the ApplicationSet.
     pub appset: String,
-    /// The request.
+    /// Verb of the request, such as `pause`.
     pub verb: String,
-    /// State of the ApplicationSet, and what to do next.
+    /// Description of the ApplicationSet's state, and what to do next.
     pub situation: String,
 }
 
@@ -58,7 +58,7 @@ pub fn describe_situation(
     format!("its last progressive sync has ended ({message}); {then}")
 }
 
-/// Returns the command that restarts a finished progressive sync; `None` if all Applications have reached
+/// Returns the command that restarts a finished progressive sync, or `None` if all Applications have reached
 /// their targets.
 pub fn retry_command(set: &ApplicationSet, last: &Rollout) -> Option<String> {
     let name = qualified_name(set);
@@ -66,12 +66,12 @@ pub fn retry_command(set: &ApplicationSet, last: &Rollout) -> Option<String> {
     has_remaining_members(last).then(how)
 }
 
-/// Checks that a finished progressive sync can be restarted, which requires that some Applications haven't
-/// reached their targets. `last` is `None` if there hasn't been a progressive sync.
+/// Checks that a finished progressive sync can be restarted. This requires that some Applications haven't
+/// reached their targets. `last` is `None` if no progressive sync has run yet.
 ///
 /// # Errors
 ///
-/// Returns an error if it can't be restarted.
+/// Returns an error if the progressive sync can't be restarted.
 pub fn check_retry(
     set: &ApplicationSet,
     last: Option<&Rollout>,

@@ -13,9 +13,9 @@ use tidegate_planner::{Comparer, IgnoreError};
 
 use crate::desired::{ignore_comparer, normalize_spec};
 
-/// Computes the identity of specifications by an ApplicationSet's rules.
+/// Computes the identity of specifications according to an ApplicationSet's rules.
 pub struct TargetIdentities {
-    /// Ignored fields, which are not part of a target; `None` if there are none.
+    /// Comparer for ignored fields, which are not part of a target. `None` if no fields are ignored.
     ignored: Option<Comparer>,
 }
 
@@ -24,13 +24,13 @@ impl TargetIdentities {
     ///
     /// # Errors
     ///
-    /// Returns an error if rules in `ignoreApplicationDifferences` are invalid.
+    /// Returns an error if any rule in `ignoreApplicationDifferences` is invalid.
     pub fn from_appset(set: &ApplicationSet) -> Result<Self, Vec<IgnoreError>> {
         Ok(Self { ignored: ignore_comparer(set)? })
     }
 
-    /// Returns the identity of a generated or live Application's specification, without ignored fields and
-    /// without the automated sync settings.
+    /// Returns the identity of the specification of a generated or live Application, without ignored fields
+    /// and automated sync settings.
     pub fn spec_identity(&self, application: &Application) -> Digest {
         let mut spec = normalize_spec(&application.spec);
         let automated = spec.sync_policy.as_mut().and_then(|policy| policy.automated.as_mut());
@@ -50,7 +50,7 @@ impl TargetIdentities {
         let mut value = json!(plain.spec);
         if let (Some(ignored), Ok(mut wanted), Ok(empty)) = (&self.ignored, whole(&value), whole(&json!({})))
         {
-            // Restoring from an empty object removes the ignored fields.
+            // Preserving the fields of an empty object removes them.
             ignored.preserve_ignored(&mut wanted, &empty);
             value = wanted.as_value().get("spec").cloned().unwrap_or_default();
         }
@@ -58,8 +58,8 @@ impl TargetIdentities {
     }
 }
 
-/// Returns an Application's target revisions: the newest revisions if their manifests differ from those of
-/// its target in the newest rollout, otherwise the revisions of that target.
+/// Returns an Application's target revisions. These are the newest revisions if their manifests differ from
+/// those of the Application's target in the newest rollout, otherwise the revisions of that target.
 pub fn target_revisions(newest: Vec<String>, target: &[String], compared: ManifestComparison) -> Vec<String> {
     match compared {
         ManifestComparison::Different => newest,
@@ -67,14 +67,14 @@ pub fn target_revisions(newest: Vec<String>, target: &[String], compared: Manife
     }
 }
 
-/// Returns a message about Applications whose manifests couldn't be compared with their targets yet, with the
-/// reasons by name.
+/// Returns a message about Applications whose manifests couldn't be compared with their targets yet.
+/// `awaited` contains the reason for each Application.
 pub fn awaited_comparison_message(awaited: &BTreeMap<String, String>) -> Option<String> {
     let (_, reason) = awaited.first_key_value()?;
     let names: Vec<&str> = awaited.keys().map(String::as_str).collect();
     Some(format!(
-        "newer revisions of {} supersede nothing until their manifests are compared with those of the targets, which is repeated \
-         automatically: {reason}",
+        "newer revisions of {} do not supersede the targets until the manifests of both are compared; \
+         Tidegate retries the comparison automatically: {reason}",
         join_names(&names)
     ))
 }

@@ -1,4 +1,4 @@
-//! Conditions of an ApplicationSet with their times, and the ApplicationSet's health.
+//! Conditions of an ApplicationSet with their transition times, and the health that follows from them.
 
 use std::fmt;
 
@@ -11,15 +11,15 @@ const ERROR_OCCURRED: &str = "ErrorOccurred";
 const PARAMETERS_GENERATED: &str = "ParametersGenerated";
 const RESOURCES_UP_TO_DATE: &str = "ResourcesUpToDate";
 const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
-/// Condition type of Tidegate: a problem with the deletion of the ApplicationSet.
+/// Condition type specific to Tidegate: a problem with the deletion of the ApplicationSet.
 const DELETION_ORDER_WARNING: &str = "DeletionOrderWarning";
 /// Reason of this condition.
 pub const FOREGROUND_DELETION_REASON: &str = "ForegroundDeletion";
-/// Condition type of Tidegate: a member delays the progressive sync.
+/// Condition type specific to Tidegate: an Application delays the progressive sync.
 const ROLLOUT_HELD_WARNING: &str = "RolloutHeldWarning";
 /// Reason of this condition.
 const PENDING_TIMEOUT_REASON: &str = "PendingTimeout";
-/// Condition type of Tidegate: ApplicationSet settings that have no effect.
+/// Condition type specific to Tidegate: ApplicationSet settings that have no effect.
 const SPEC_WARNING: &str = "SpecWarning";
 /// Reason of this condition.
 const NO_EFFECT_REASON: &str = "NoEffect";
@@ -36,7 +36,7 @@ pub enum ConditionReason {
     ApplicationGenerationFromParamsError,
     /// A template could not be rendered.
     RenderTemplateParamsError,
-    /// Applications are rejected.
+    /// Some Applications were rejected.
     ApplicationValidationError,
     /// An Application could not be created.
     CreateApplicationError,
@@ -56,17 +56,17 @@ impl fmt::Display for ConditionReason {
     }
 }
 
-/// A failure.
+/// Failure of a reconciliation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReconcileFailure {
     /// Type of the failure.
     pub reason: ConditionReason,
-    /// Message.
+    /// Human-readable description.
     pub message: String,
 }
 
-/// Returns the new conditions. Unchanged conditions keep their time, and other types stay. If there is no
-/// progressive sync, its condition is removed.
+/// Returns the new conditions. Unchanged conditions keep their transition time, and conditions of other types
+/// are kept. If there is no progressive sync, its condition is removed.
 pub(super) fn new_conditions(
     before: &[ApplicationSetCondition],
     seen: &ReconciledState<'_>,
@@ -77,7 +77,7 @@ pub(super) fn new_conditions(
     let is_over = |kind: &str| match kind {
         ROLLOUT_PROGRESSING => !rolls,
         ROLLOUT_HELD_WARNING => !rolls || matches!(seen.rollout, RolloutStatus::Known { warning: None, .. }),
-        // Added again below if it still applies.
+        // These conditions are added again below if they still apply.
         DELETION_ORDER_WARNING | SPEC_WARNING => true,
         _ => false,
     };
@@ -116,7 +116,7 @@ pub(super) fn new_conditions(
     all
 }
 
-/// Returns the content of a condition without its time.
+/// Returns the content of a condition without its transition time.
 fn condition_content(one: &ApplicationSetCondition) -> (&str, &str, &str, &str) {
     (&one.kind, &one.status, &one.reason, &one.message)
 }

@@ -6,7 +6,7 @@ use tidegate_model::argo::ApplicationSetApplicationStatus;
 
 use super::{ReconciledState, RolloutStatus};
 
-/// Returns the entries of existing Applications, by name.
+/// Returns the entries of Applications that exist, ordered by name.
 pub(super) fn member_entries(
     before: &[ApplicationSetApplicationStatus],
     seen: &ReconciledState<'_>,

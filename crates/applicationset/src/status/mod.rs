@@ -16,40 +16,40 @@ pub use conditions::{ConditionReason, FOREGROUND_DELETION_REASON, ReconcileFailu
 /// State of an ApplicationSet after its Applications were reconciled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ReconciledState<'a> {
-    /// True if its parameters were generated.
+    /// True if the parameters were generated.
     pub is_generated: bool,
     /// Failure to generate, update or write the Applications, if any.
     pub failure: Option<ReconcileFailure>,
-    /// Its current Applications, in any order.
+    /// Applications that currently exist, in any order.
     pub members: Vec<&'a Application>,
-    /// Its progressive sync.
+    /// State of the progressive sync.
     pub rollout: RolloutStatus,
-    /// Warning about its deletion.
+    /// Warning about the deletion, if any.
     pub warning: Option<String>,
 }
 
-/// State of the progressive sync of an ApplicationSet.
+/// State of an ApplicationSet's progressive sync.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum RolloutStatus {
-    /// Unknown: the status of Applications that still exist stays.
+    /// The state is unknown, so the status of all existing Applications is kept.
     #[default]
     Unknown,
-    /// Known.
+    /// The state is known.
     Known {
-        /// True if it is running.
+        /// True if the progressive sync is running.
         is_progressing: bool,
         /// Reason of the condition.
         reason: String,
-        /// Description of its progress.
+        /// Description of the progress.
         message: String,
-        /// Warning about a delay.
+        /// Warning about a delay, if any.
         warning: Option<String>,
-        /// Its Applications, in any order.
+        /// Status of each Application, in any order.
         members: Vec<ApplicationSetApplicationStatus>,
     },
 }
 
-/// Returns an ApplicationSet's status; `None` if it is unchanged and doesn't need to be written.
+/// Returns an ApplicationSet's new status, or `None` if it is unchanged and doesn't need to be written.
 pub fn new_status(
     set: &ApplicationSet,
     seen: &ReconciledState<'_>,
@@ -76,8 +76,8 @@ pub fn new_status(
     (status != *before).then_some(status)
 }
 
-/// Returns entries for an ApplicationSet's Applications, up to the maximum number of entries, and the total
-/// number of Applications.
+/// Returns entries for an ApplicationSet's Applications, limited to the maximum number of entries, and the
+/// total number of Applications.
 fn resource_entries(seen: &ReconciledState<'_>, options: &AppSetRuleOptions) -> (Vec<ResourceStatus>, i64) {
     let mut members = seen.members.clone();
     members.sort_by(|a, b| a.metadata.name.cmp(&b.metadata.name));

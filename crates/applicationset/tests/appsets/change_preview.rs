@@ -1,4 +1,5 @@
-//! Preview of each Application. It equals the actual changes, and includes values but no secrets.
+//! Preview of the changes to each Application. The preview equals the actual changes, and includes values
+//! except secrets.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +29,8 @@ fn preview_of(
     preview_appset(set, generated, there, &targets, &AppSetRuleOptions::default())
 }
 
-/// Returns an Application that deployed this revision and was compared with it. `out_of_sync` of its three
-/// resources differ.
+/// Returns an Application that deployed this revision and was compared with it. Of its three resources,
+/// `out_of_sync` differ.
 fn deployed_application(name: &str, revision: &str, out_of_sync: usize) -> Application {
     let resource = |index: usize| {
         let status = if index < out_of_sync { "OutOfSync" } else { "Synced" };
@@ -46,7 +47,7 @@ fn deployed_application(name: &str, revision: &str, out_of_sync: usize) -> Appli
     live_application(name, &status)
 }
 
-/// Returns the changed fields as `FIELD: BEFORE > AFTER`.
+/// Returns the changed fields in the format `FIELD: BEFORE > AFTER`.
 fn fields(change: &MemberPreview) -> Vec<String> {
     let value = |value: &Option<Value>| value.as_ref().map_or_else(|| "-".to_owned(), ToString::to_string);
     let one = |one: &tidegate_applicationset::change_preview::FieldChange| {
@@ -55,7 +56,7 @@ fn fields(change: &MemberPreview) -> Vec<String> {
     change.fields.iter().map(one).collect()
 }
 
-/// Returns the changes between two values of `spec` fields.
+/// Returns the changes between two versions of the `spec` fields.
 fn changed(before: &Value, after: &Value) -> Vec<String> {
     let there = with_patch(&live_application("a", &json!({})), &json!({"spec": before}));
     let wanted = generated_output(vec![with_patch(&generated_application("a"), &json!({"spec": after}))]);
@@ -143,8 +144,7 @@ fn a_new_revision_is_a_change_and_comparisons_count_per_revision() {
         assert_eq!((now.out_of_sync, now.resources), (differing, 3));
         assert_eq!((now.deployed, change.fields.len()), (vec![deployed_revision.to_owned()], 0));
     }
-    // If the specification is different, a comparison doesn't show anything about the new state, regardless
-    // of its revision.
+    // If the specification differs, a comparison says nothing about the new state, whatever its revision.
     let moved = generated_output(vec![with_patch(
         &generated_application("a"),
         &json!({"spec": {"source": {"path": "other"}}}),
@@ -193,7 +193,7 @@ fn changed_fields_are_listed() {
         changed(&ignored("/spec/replicas"), &ignored("/status")),
         [r#"spec.ignoreDifferences[0].jsonPointers: ["/spec/replicas"] > ["/status"]"#]
     );
-    // Equal values in a different notation.
+    // The values are equal but formatted differently.
     assert_eq!(changed(&chart("1", "a: 1"), &chart("1", "a: 1")), Vec::<String>::new());
 }
 

@@ -1,4 +1,4 @@
-//! Applications that are created, updated, deleted or left alone (specification, 2.3, 5.1, 5.3, 5.4).
+//! Applications that are created, updated, deleted or left unchanged (specification, 2.3, 5.1, 5.3, 5.4).
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,8 @@ use crate::{
     generated_output, live_application, owner_reference, with_patch, with_policy,
 };
 
-/// Returns the output and the existing Applications: `old` is no longer wanted, `same` is up to date, and `other` is not.
+/// Returns the output and the existing Applications: `old` is no longer generated, `same` is up to date, and
+/// `other` is not.
 fn output_and_existing() -> (AppSetOutput, Vec<tidegate_model::argo::Application>) {
     let other = live_application("other", &json!({"spec": {"source": {"targetRevision": "v1"}}}));
     (
@@ -36,7 +37,7 @@ fn policies_restrict_changes() {
         (Some("create-update"), None, None, "+new ~other"),
         (Some("create-delete"), None, None, "+new -old"),
         (Some("create-only"), None, None, "+new"),
-        // The service-wide policy applies, unless ApplicationSets may override it.
+        // The service-wide policy applies unless ApplicationSets may override it.
         (None, Some(CreateOnly), None, "+new"),
         (Some("sync"), Some(CreateOnly), None, "+new"),
         (Some("sync"), Some(CreateOnly), Some(true), "+new ~other -old"),
@@ -96,7 +97,7 @@ fn unchanged_applications_are_not_written() {
         (json!({}), json!({"spec": {"syncPolicy": {"syncOptions": []}}}), ""),
         (source(json!({"helm": {}, "kustomize": {}, "directory": {}, "plugin": {}})), json!({}), ""),
         (json!({}), source(json!({"directory": {"jsonnet": {}}})), ""),
-        // Also with several sources.
+        // This also works with several sources.
         (
             json!({"spec": {"source": null, "sources": [{"repoURL": "r", "helm": {}}]}}),
             json!({"spec": {"source": null, "sources": [{"repoURL": "r", "directory": {"recurse": false}}]}}),
@@ -147,14 +148,15 @@ fn only_owned_applications_are_changed() {
         assert_eq!(describe_changes(&when_wanted), wanted, "{owners_are}");
         let said = when_wanted.failure().map(|failure| failure.message).unwrap_or_default();
         assert!(said.contains(named), "{owners_are}: {said}");
-        assert!(named.is_empty() || said.contains("Application a, which ApplicationSet fleet"), "{said}");
+        let generates = "ApplicationSet fleet generates Application a, which";
+        assert!(named.is_empty() || said.contains(generates), "{said}");
         assert_eq!(
             describe_changes(&changes(&own, &AppSetOutput::default(), &there)),
             unwanted,
             "{owners_are}"
         );
     }
-    // No owner, and handed over.
+    // The Application has no owner and was handed over to an ApplicationSet.
     let handed = |to: &str| {
         let annotations = json!({APPSET_ANNOTATION: to});
         live_application("a", &json!({"metadata": {"ownerReferences": null, "annotations": annotations}}))
@@ -171,8 +173,8 @@ fn only_owned_applications_are_changed() {
         "",
         "it does not belong to the ApplicationSet yet"
     );
-    // An Application that lost its owner through `--cascade=orphan` or an edit still belongs to the same
-    // ApplicationSet. So does an Application that only lost its annotation.
+    // An Application that lost its owner reference through `--cascade=orphan` or an edit still belongs to the
+    // same ApplicationSet. So does an Application that lost only its annotation.
     assert_eq!(taken.update[0].metadata.annotations[APPSET_ANNOTATION], "fleet");
     let unmarked = live_application("a", &json!({"metadata": {"annotations": null}}));
     let marked = changes(&own, &both, &[unmarked]);
@@ -183,7 +185,7 @@ fn only_owned_applications_are_changed() {
         ),
         ("~a", "fleet")
     );
-    // A recreated ApplicationSet counts as the same owner. Other references stay.
+    // A recreated ApplicationSet counts as the same owner. Other owner references are kept.
     let mut owners_are = owner_reference("ApplicationSet", "fleet");
     owners_are[0]["uid"] = json!("u-before");
     let more = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u-x"});
@@ -191,7 +193,7 @@ fn only_owned_applications_are_changed() {
     let claimed = changes(&own, &both, &[owners(owners_are)]);
     let expected = json!([more, owner_reference("ApplicationSet", "fleet")[0]]);
     assert_eq!(json!(claimed.update[0].metadata.rest["ownerReferences"]), expected);
-    // The same name in another namespace is a different Application.
+    // An Application with the same name in another namespace is a different Application.
     let elsewhere = live_application("a", &json!({"metadata": {"namespace": "team"}}));
     assert_eq!(describe_changes(&changes(&own, &both, std::slice::from_ref(&elsewhere))), "+a");
     assert_eq!(describe_changes(&changes(&own, &AppSetOutput::default(), &[elsewhere])), "");
@@ -249,13 +251,13 @@ fn applications_with_rejected_names_stay_unchanged() {
         live_application("old", &json!({})),
     ];
     let done = changes(&appset(&json!({})), &wanted, &there);
-    // The missing Application may be the rejected one, with a misspelled name.
+    // The missing Application may be the one that was rejected because of a misspelled name.
     assert_eq!(describe_changes(&done), "+a");
     assert!(
         matches!(&done.unchanged["old"], UnchangedReason::Uncertain(why) if why.starts_with("twice contains"))
     );
     let failure = done.failure().unwrap();
-    // The message contains the reason for the last Application by name, and the names of the others.
+    // The message contains the reason for the last rejected Application by name, and the names of the others.
     assert_eq!(failure.message, format!("ApplicationSet fleet {reason} (and 1 more: bad)"));
 }
 
@@ -316,7 +318,7 @@ fn a_progressive_sync_disables_automated_sync_until_its_end() {
         (json!({"strategy": steps}), json!({"automated": automated}), false, json!({"automated": automated})),
         (json!({"strategy": steps}), json!({"retry": {"limit": 2}}), true, json!({"retry": {"limit": 2}})),
         (plain.clone(), json!({"automated": automated}), true, json!({"automated": automated})),
-        // Without steps, or with other words, all Applications are synced automatically.
+        // Without steps, or with another strategy, all Applications are synced automatically.
         (
             json!({"strategy": {"type": "RollingSync", "rollingSync": {"steps": []}}}),
             json!({"automated": automated}),
@@ -339,7 +341,7 @@ fn a_progressive_sync_disables_automated_sync_until_its_end() {
             reconcile(&appset(&strategy), Ok(&wanted), there, &OneCluster, &options)
         };
         assert_eq!(json!(made(&[]).create[0].spec.sync_policy), expected, "{strategy}");
-        // The reverse, from the previous state.
+        // The reverse change.
         for before in [json!({"automated": automated}), json!({"automated": off})] {
             let there = live_application("a", &json!({"spec": {"syncPolicy": before}}));
             let now = made(std::slice::from_ref(&there)).update.pop().unwrap_or(there);
@@ -408,7 +410,7 @@ fn a_duplicate_name_stays_rejected_while_the_other_is_missing() {
         rejected: BTreeMap::from([("b".to_owned(), reason.to_owned())]),
         ..generated_output(vec![generated_application("a")])
     };
-    // The generator for the other `b` has failed; the first generator's `b` was never accepted.
+    // The generator of the other `b` has failed. The `b` of the first generator was never accepted.
     let mut partly = AppSetOutput {
         errors: vec!["generators[1].git: away".to_owned()],
         ..generated_output(vec![other("a"), other("b")])
@@ -418,7 +420,7 @@ fn a_duplicate_name_stays_rejected_while_the_other_is_missing() {
     let done = changes(&appset(&json!({})), &partly, &there);
     assert_eq!(describe_changes(&done), "~a");
     assert!(done.unchanged["b"].to_string().contains(reason), "{:?}", done.unchanged);
-    // With complete output, the new output applies.
+    // If the output is complete, the new output applies.
     let mut known = generated_output(vec![other("a"), other("b")]);
     known.keep_rejected(&whole.rejected);
     assert_eq!(describe_changes(&changes(&appset(&json!({})), &known, &there)), "~a ~b");

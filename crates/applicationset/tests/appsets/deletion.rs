@@ -23,7 +23,7 @@ fn with_finalizers(mut set: ApplicationSet, finalizers: &[&str]) -> ApplicationS
     set
 }
 
-/// Returns an ApplicationSet with progressive sync steps selected by a label, and this deletion order.
+/// Returns an ApplicationSet with progressive sync steps selected by label, and with this deletion order.
 fn appset_with_order(order: &str, more: &Value) -> ApplicationSet {
     let step =
         |value: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [value]}]});
@@ -35,7 +35,7 @@ fn appset_with_order(order: &str, more: &Value) -> ApplicationSet {
     appset(&json!({"strategy": strategy}))
 }
 
-/// Returns the values that the steps of an order select, in order.
+/// Returns the label values that the steps of a deletion order select, in order.
 fn step_values(order: Result<Order, InvalidOrder>) -> Result<String, String> {
     let steps = match order.map_err(|error| error.to_string())? {
         Order::AllAtOnce | Order::Collected | Order::Orphaned => return Ok("all at once".to_owned()),
@@ -68,8 +68,8 @@ fn the_order_of_a_deletion() {
         ("Custom", &json!({"deletionSync": {"steps": []}}), Err("spec.strategy.deletionSync")),
         // A custom deletion order doesn't need a progressive sync, but a reversed order does.
         ("Custom", &with_type(&custom, "AllAtOnce"), Ok("web|api then db")),
-        ("Reverse", &no_steps, Err("there are none")),
-        ("Reverse", &json!({"rollingSync": null}), Err("there are none")),
+        ("Reverse", &no_steps, Err("has no such steps")),
+        ("Reverse", &json!({"rollingSync": null}), Err("has no such steps")),
         ("Reverse", &json!({"type": "AllAtOnce"}), Err("set spec.strategy.type to RollingSync")),
         (
             "Custom",
@@ -162,7 +162,7 @@ fn objects_stay_if_the_cluster_is_gone_or_they_are_preserved() {
     let background = json!({"metadata": {"finalizers": [format!("{FINALIZER}/background")]}, "spec": {"destination": {"name": "moon"}}});
     for (set, there, expected) in [
         (plain(), json!({}), None),
-        // The cluster is gone.
+        // The cluster no longer exists.
         (plain(), to("moon"), Some((json!([]), "no cluster \"moon\""))),
         (plain(), with_hook, Some((json!([hook]), "no cluster \"moon\""))),
         (plain(), background, Some((json!([]), "no cluster \"moon\""))),
@@ -173,7 +173,7 @@ fn objects_stay_if_the_cluster_is_gone_or_they_are_preserved() {
         ),
         // The destination may become unambiguous again.
         (plain(), to("twice"), None),
-        // The Application was created before the ApplicationSet preserved objects.
+        // The Application was created before the ApplicationSet's policy preserved objects.
         (preserving(json!([])), json!({}), Some((json!([]), "preserveResourcesOnDeletion"))),
         (preserving(json!([])), json!({"metadata": {"finalizers": []}}), None),
         (preserving(json!([FINALIZER])), json!({}), None),
@@ -235,7 +235,8 @@ fn an_appset_is_deleted_by_its_order_and_policy() {
             "stay: spec.strategy.deletionOrder Reverse",
             "finish ",
         ),
-        // Applications outlive an ApplicationSet that must not delete them, or that is deleted with orphaning.
+        // Applications outlive an ApplicationSet that must not delete them or that is deleted with the
+        // `orphan` finalizer.
         (appset(&json!({})), &kept, "release a b", "finish "),
         (reverse(), &kept, "release a b", "finish "),
         (appset_with_order("Backwards", &json!({})), &kept, "release a b", "finish "),
@@ -251,7 +252,7 @@ fn an_appset_is_deleted_by_its_order_and_policy() {
     }
 }
 
-/// The record of a deletion without an order, and the Applications in it.
+/// The record of a deletion without an order shows this, and lists the affected Applications.
 #[test]
 fn a_deletion_without_an_order_is_recorded_as_such() {
     let going = json!({"metadata": {"deletionTimestamp": "2026-11-21T09:30:00Z"}});
@@ -260,7 +261,7 @@ fn a_deletion_without_an_order_is_recorded_as_such() {
         &json!({"metadata": {"ownerReferences": owner_reference("ApplicationSet", "other")}}),
     );
     let own = appset(&json!({}));
-    // Kubernetes disowned it first: only its annotation is left.
+    // Kubernetes disowned the Application first, so only its annotation remains.
     let taken = without_owner(&own, &live_application("c", &json!({})));
     let mut nobodys = without_owner(&own, &live_application("d", &json!({})));
     nobodys.metadata.annotations.clear();
@@ -339,7 +340,7 @@ fn with_deletion(mut set: ApplicationSet) -> ApplicationSet {
     set
 }
 
-/// A change to the finalizers doesn't make it a different Application.
+/// A change to the finalizers doesn't make an Application a different one.
 #[test]
 fn a_deletion_names_the_observed_object() {
     let there =
@@ -348,14 +349,14 @@ fn a_deletion_names_the_observed_object() {
     assert_eq!(done.delete[0].application, there, "with its uid, its version, and the labels that order it");
 }
 
-/// Returns a deleted ApplicationSet with these finalizers.
+/// Returns an ApplicationSet that is being deleted and has these finalizers.
 fn deleted_appset(set: ApplicationSet, finalizers: &[&str]) -> ApplicationSet {
     let mut set = with_finalizers(set, finalizers);
     set.metadata.deletion_timestamp = Some(crate::at(60).into());
     set
 }
 
-/// Returns an Application deleted this many seconds after the start of the tests.
+/// Returns an Application whose deletion was requested this many seconds after the start of the tests.
 fn deleted_application(name: &str, seconds: i64) -> Application {
     let mut one = live_application(name, &json!({}));
     one.metadata.deletion_timestamp = Some(crate::at(seconds).into());
@@ -403,10 +404,10 @@ fn a_foreground_deletion_of_an_ordered_appset_is_reported() {
         said.contains("--cascade=foreground") && said.contains("(a, b, c, d, e, 2 more remain)"),
         "{said}"
     );
-    assert!(said.contains("when its turn comes"), "{said}");
+    assert!(said.contains("only their objects are deleted in order"), "{said}");
     let unmoved = [live_application("a", &json!({})), deleted_application("b", 59)];
     let said = told(&deleted_appset(reverse(), &[FOREGROUND]), &unmoved, &free).unwrap();
-    assert!(said.contains("at once; the objects"), "only deleted Applications are named: {said}");
+    assert!(said.contains("at once; only their objects"), "only deleted Applications are named: {said}");
     let said = told(&deleted_appset(appset(&json!({})), &[FOREGROUND]), &there, &kept).unwrap();
     assert!(said.contains("their objects are kept, because the policy does not allow deletions"), "{said}");
     for (set, options) in [
@@ -443,7 +444,7 @@ fn objects_outlive_an_appset_that_may_not_delete_them() {
         free.into_iter().map(|one| one.metadata.finalizers).collect()
     };
     let own = |all: &[&str]| all.iter().map(|one| (*one).to_owned()).collect::<Vec<_>>();
-    // An Application that a person deleted earlier is deleted as that person requested.
+    // If a user deleted an Application earlier, it is deleted as that user requested.
     assert_eq!(
         finalizers(&[FOREGROUND, FINALIZER]),
         [own(&[hook]), own(&[]), own(&[FINALIZER]), own(&[FINALIZER])]

@@ -1,4 +1,4 @@
-//! Limit on simultaneous deletions of an ApplicationSet.
+//! Limit on the simultaneous deletions of an ApplicationSet.
 
 use serde_json::json;
 use tidegate_applicationset::changes::{AppSetOutput, UnchangedReason, reconcile};
@@ -45,14 +45,14 @@ fn deletions_are_limited() {
         (Some("3"), None, 4, false),
         (Some("0"), None, 1, false),
         (Some("0"), None, 0, true),
-        // With eight Applications, the limit is rounded down, but is at least one.
+        // With eight Applications, the resulting limit is rounded down but is at least one.
         (Some("50%"), None, 4, true),
         (Some("50%"), None, 5, false),
         (Some("1%"), None, 1, true),
         (Some("1%"), None, 2, false),
         (Some("0%"), None, 1, false),
         (Some("100%"), None, 8, true),
-        // The ApplicationSet takes precedence over the service.
+        // The ApplicationSet's limit takes precedence over the service's.
         (None, Some("3"), 4, false),
         (None, Some("3"), 3, true),
         (Some("100%"), Some("3"), 8, true),
@@ -93,7 +93,7 @@ fn blocked_deletions_do_not_block_other_changes() {
     assert!(failure.message.starts_with(said), "{}", failure.message);
 }
 
-/// Returns the token in the message.
+/// Returns the token that the message contains.
 fn message_token(wanted: &AppSetOutput, there: &[Application]) -> String {
     let message = changes(&appset_with_annotations(&[("max-deletions", "0")]), wanted, there)
         .failure()
@@ -148,7 +148,7 @@ fn an_invalid_limit_blocks_deletions() {
     assert_eq!(members.len(), NAMES.len());
 }
 
-/// The record of the deletion names the approver.
+/// The record of the deletion contains the approver.
 #[test]
 fn the_permit_of_excess_deletions_is_recorded() {
     let (wanted, there) = (output_without(6), existing_applications());
@@ -170,7 +170,7 @@ fn the_permit_of_excess_deletions_is_recorded() {
     let last: Vec<Application> =
         there.iter().filter(|one| one.metadata.name.as_str() > "e").cloned().collect();
     assert_eq!(permit(&approved, &last), None);
-    // The approval was for different output.
+    // The approval was for a different output.
     let mut other = approved.clone();
     let permits =
         other.metadata.annotations.iter_mut().filter(|(key, _)| key.ends_with("/deletions-approval"));
@@ -193,7 +193,7 @@ fn a_command_approves_only_blocked_deletions() {
     let approved = with_approval(&limited, &held.problems, &approval_of(&token)).unwrap();
     assert_eq!(describe_changes(&changes(&approved, &wanted, &there)), "-a -b -c -d");
     assert_eq!(last_approval(&approved), Some(approval_of(&token)), "with the requester and the reason");
-    // The output has shrunk since then, and no person has seen it.
+    // The output has shrunk since the approval, and no person has seen the new output.
     assert_eq!(describe_changes(&changes(&approved, &output_without(5), &there)), "");
     let refused =
         with_approval(&limited, &held.problems, &approval_of("000000000000")).unwrap_err().to_string();
@@ -216,9 +216,9 @@ fn a_used_approval_is_removed_but_its_approver_stays() {
     let without = without_used_approval(&approved).unwrap();
     assert_eq!(describe_changes(&changes(&without, &wanted, &existing_applications())), "");
     assert_eq!((last_approval(&without), without_used_approval(&without)), (Some(approval_of(&token)), None));
-    // An annotation written by a person stays.
+    // An annotation that a user wrote is kept.
     assert_eq!(without_used_approval(&appset_with_annotations(&[("deletions-approved", &token)])), None);
-    // An ApplicationSet that is reread from its file keeps a command's approval, unless the file contains
+    // An ApplicationSet that is read again from its file keeps a command's approval, unless the file contains
     // one.
     let mut read = appset_with_annotations(&[("max-deletions", "3")]);
     carry_over_approval(&approved, &mut read);

@@ -1,4 +1,4 @@
-//! Settings that have no effect (specification, 7: the strategy type is matched exactly, and any other type
+//! Settings that have no effect (specification, 7: the strategy type must match exactly, and any other type
 //! behaves like AllAtOnce).
 
 use serde_json::{Value, json};
@@ -30,9 +30,9 @@ fn ignored_settings_are_named_with_the_reason() {
     );
     let rows: [(Value, &[&str], &AppSetRuleOptions, &[&str]); 18] = [
         (json!({}), &[], &on, &[]),
-        // Names the person who deleted the ApplicationSet.
+        // This annotation records the user who deleted the ApplicationSet.
         (json!({}), &["tidegate.dev/deletion-requested-by"], &on, &[]),
-        // Names the person who requested a retry of its rollout.
+        // This annotation records the user who requested a retry of the ApplicationSet's rollout.
         (json!({}), &["tidegate.dev/retry-requested-by"], &on, &[]),
         (json!({"type": "AllAtOnce"}), &[], &off, &[]),
         (rolling.clone(), &[rollout], &on, &[]),
@@ -100,8 +100,11 @@ fn a_negative_max_update_is_reported() {
     let rolling = |count: Value| json!({"type": "RollingSync", "rollingSync": steps(count)});
     let deletion = |count: Value| json!({"deletionOrder": "Custom", "deletionSync": steps(count)});
     for (strategy, expected) in [
-        (rolling(json!(-1)), Some("spec.strategy.rollingSync.steps[1].maxUpdate is -1 and counts as 0")),
-        (deletion(json!(-3)), Some("spec.strategy.deletionSync.steps[1].maxUpdate is -3 and counts as 0")),
+        (rolling(json!(-1)), Some("spec.strategy.rollingSync.steps[1].maxUpdate is -1 and is treated as 0")),
+        (
+            deletion(json!(-3)),
+            Some("spec.strategy.deletionSync.steps[1].maxUpdate is -3 and is treated as 0"),
+        ),
         (rolling(json!(0)), None),
         (rolling(json!(2)), None),
         (rolling(json!("10%")), None),

@@ -1,4 +1,4 @@
-//! Rules for the changes of Applications and the status of an ApplicationSet.
+//! Rules for changes to Applications and for the status of an ApplicationSet.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -32,12 +32,12 @@ use tidegate_model::argo::{Application, ApplicationDestination, ApplicationSet};
 
 pub const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 
-/// Returns a time in seconds after the start of the tests.
+/// Returns the time this many seconds after the start of the tests.
 pub fn at(seconds: i64) -> Timestamp {
     Timestamp::from_millis(1_795_253_400_000 + seconds * 1000)
 }
 
-/// Returns the ApplicationSet `fleet` with these fields added to the required ones.
+/// Returns the ApplicationSet `fleet` with these fields in addition to the required ones.
 pub fn appset(spec: &Value) -> ApplicationSet {
     let mut all = json!({
         "generators": [{"list": {"elements": []}}],
@@ -51,12 +51,12 @@ pub fn appset(spec: &Value) -> ApplicationSet {
     serde_json::from_value(resource).unwrap()
 }
 
-/// Returns an ApplicationSet with this policy.
+/// Returns an ApplicationSet with this policy for its Applications.
 pub fn with_policy(policy: &str) -> ApplicationSet {
     appset(&json!({"syncPolicy": {"applicationsSync": policy}}))
 }
 
-/// Returns the output of a template for an element with this name.
+/// Returns the Application that the template generates for an element with this name.
 pub fn generated_application(name: &str) -> Application {
     with_patch(
         &serde_json::from_value(json!({
@@ -106,7 +106,7 @@ pub fn owner_reference(kind: &str, name: &str) -> Value {
     }])
 }
 
-/// Annotation of each Application of an ApplicationSet.
+/// Annotation on each Application of an ApplicationSet.
 pub const APPSET_ANNOTATION: &str = "tidegate.dev/application-set";
 
 /// Returns a live Application of the ApplicationSet with a merge patch applied.
@@ -123,7 +123,7 @@ pub fn generated_output(applications: Vec<Application>) -> AppSetOutput {
     AppSetOutput { applications: by_name.collect(), ..AppSetOutput::default() }
 }
 
-/// One cluster, and the projects `default` and `shop`.
+/// References with one cluster, and the projects `default` and `shop`.
 pub struct OneCluster;
 
 impl References for OneCluster {
@@ -144,7 +144,7 @@ pub fn changes(set: &ApplicationSet, generated: &AppSetOutput, existing: &[Appli
     reconcile(set, Ok(generated), existing, &OneCluster, &AppSetRuleOptions::default())
 }
 
-/// Returns a short description of the changes: `+a ~b -c`.
+/// Returns a short description of the changes, such as `+a ~b -c`.
 pub fn describe_changes(changes: &AppSetChanges) -> String {
     let named = |sign: &str, all: Vec<&Application>| -> Vec<String> {
         all.iter().map(|one| format!("{sign}{}", one.metadata.name)).collect()
@@ -157,7 +157,7 @@ pub fn describe_changes(changes: &AppSetChanges) -> String {
     text.concat().join(" ")
 }
 
-/// Returns the Applications after the changes, in a cluster that assigns UIDs.
+/// Returns the Applications after the changes are made in a cluster, which assigns UIDs.
 pub fn apply_changes(existing: &[Application], changes: &AppSetChanges) -> Vec<Application> {
     let key = |one: &Application| (one.metadata.namespace.clone(), one.metadata.name.clone());
     let mut all: BTreeMap<_, _> = existing.iter().map(|one| (key(one), one.clone())).collect();

@@ -37,9 +37,9 @@ fn annotations_and_labels() {
     };
     let labels = |value: Value| json!({"metadata": {"labels": value}});
     for (there, wanted, expected) in [
-        // Built-in annotations.
+        // Annotations that are always preserved.
         (annotations(&built_in), json!({}), ""),
-        // Annotations of the ApplicationSet and of the service.
+        // Annotations that the ApplicationSet and the service preserve.
         (annotations(&json!({"mine": "1", "ours": "2"})), json!({}), ""),
         (labels(json!({"team": "1", "unit": "2"})), json!({}), ""),
         // The live value is preserved.
@@ -71,7 +71,7 @@ fn finalizers_follow_the_template_except_hook_finalizers() {
     for (there, wanted, expected) in [
         (json!([FINALIZER]), json!([FINALIZER]), json!([FINALIZER])),
         (json!([]), json!([FINALIZER]), json!([FINALIZER])),
-        // preserveResourcesOnDeletion works by leaving out the finalizer.
+        // `preserveResourcesOnDeletion` works by omitting the finalizer.
         (json!([FINALIZER]), json!([]), json!([])),
         (json!([FINALIZER, pre, post]), json!([FINALIZER]), json!([FINALIZER, pre, post])),
         (json!([pre]), json!([FINALIZER, pre]), json!([FINALIZER, pre])),
@@ -103,7 +103,7 @@ fn ignored_fields_of_live_applications() {
         (json!([]), revision("v1"), revision("main"), Some(revision("main"))),
         (pointers(json!(["/spec/source/targetRevision"])), revision("v1"), revision("main"), None),
         (jq(json!([".spec.source.targetRevision"])), revision("v1"), revision("main"), None),
-        // The rule applies to one Application only.
+        // The rule applies to only one of the Applications.
         (
             json!([{"name": "a", "jsonPointers": ["/spec/source/targetRevision"]}]),
             revision("v1"),
@@ -116,14 +116,14 @@ fn ignored_fields_of_live_applications() {
             revision("main"),
             Some(revision("main")),
         ),
-        // Another field changes, and the ignored field stays.
+        // Another field changes, and the ignored field is kept.
         (
             pointers(json!(["/spec/source/targetRevision"])),
             revision("v1"),
             json!({"spec": {"project": "shop"}}),
             Some(json!({"spec": {"project": "shop", "source": {"targetRevision": "v1"}}})),
         ),
-        // Also in a list with other changes.
+        // The item is in a list with other changes.
         (jq(json!([select])), parameters("live", "1"), parameters("made", "1"), None),
         (
             jq(json!([select])),
@@ -131,14 +131,14 @@ fn ignored_fields_of_live_applications() {
             parameters("made", "2"),
             Some(parameters("live", "2")),
         ),
-        // With any length and order of the list.
+        // The list has a different length and order.
         (
             jq(json!([r#".spec.source.helm.parameters[] | select(.name == "b")"#])),
             json!({"spec": {"source": {"helm": {"parameters": [{"name": "b", "value": "live"}]}}}}),
             parameters("1", "made"),
             Some(parameters("1", "live")),
         ),
-        // An absent field stays absent.
+        // If the field is absent, it stays absent.
         (
             pointers(json!(["/spec/syncPolicy/automated"])),
             json!({}),
@@ -157,7 +157,7 @@ fn ignored_fields_of_live_applications() {
             json!({}),
             None,
         ),
-        // An Application's identity and owner are never ignored.
+        // An Application's identity and owner can't be ignored.
         (
             jq(json!([".metadata", ".kind", ".operation"])),
             json!({"metadata": {"labels": {"team": "x"}}}),

@@ -1,4 +1,4 @@
-//! Applications created and deleted before a progressive sync, with their steps.
+//! Applications that are created and deleted before a progressive sync, with their steps.
 
 use serde_json::{Value, json};
 use tidegate_applicationset::changes::AppSetOutput;
@@ -10,8 +10,8 @@ use crate::{
     FINALIZER, OneCluster, appset, at, generated_application, generated_output, live_application, with_patch,
 };
 
-/// Returns an ApplicationSet in which step 1 selects dev and step 2 selects prod. Deletions use the reverse
-/// order.
+/// Returns an ApplicationSet whose step 1 selects dev and whose step 2 selects prod. Deletions use the
+/// reverse order.
 fn appset_with_steps() -> ApplicationSet {
     let step = |env: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}]});
     let steps = json!([step("dev"), step("prod")]);
@@ -36,8 +36,8 @@ fn preview_of(set: &ApplicationSet, wanted: &AppSetOutput, existing: &[Applicati
     preview_members(set, wanted, existing, (&OneCluster, &AppSetRuleOptions::default()), at(0)).unwrap()
 }
 
-/// Returns a short description with the step of each Application: `+a1 ~b2 -c`, and `-c!` if the objects
-/// stay.
+/// Returns a short description with the step of each Application, such as `+a1 ~b2 -c`, or `-c!` if the
+/// objects are kept.
 fn describe_preview(told: &MembersPreview) -> String {
     let step = |step: Option<u32>| step.map_or_else(String::new, |step| step.to_string());
     let created = told.created.iter().map(|one| format!("+{}{}", one.application, step(one.step)));

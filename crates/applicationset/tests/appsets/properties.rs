@@ -1,4 +1,4 @@
-//! Properties of all ApplicationSets and Applications.
+//! Properties that hold for all ApplicationSets and Applications.
 
 use std::collections::BTreeSet;
 
@@ -20,7 +20,7 @@ use crate::{
 
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
-/// Generates specifications of live or generated Applications.
+/// Generates specifications for live or generated Applications.
 fn spec() -> impl Strategy<Value = Value> {
     let project = prop::sample::select(vec!["", "default", "shop", "gone"]);
     let cluster = prop::sample::select(vec!["in-cluster", "in-cluster", "in-cluster", "moon", "twice"]);
@@ -60,8 +60,8 @@ fn metadata() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Generates existing Applications: owned, owned by others, without an owner, handed over, being deleted, or in another
-/// namespace.
+/// Generates existing Applications: owned by the ApplicationSet or by other owners, without an owner, handed
+/// over, being deleted, or in another namespace.
 fn any_existing() -> impl Strategy<Value = Vec<Application>> {
     let whose = prop::sample::select(vec![
         json!({}),
@@ -135,7 +135,7 @@ fn reconcile_until_stable(
     reconcile(set, Ok(wanted), there, &OneCluster, &AppSetRuleOptions::default())
 }
 
-/// Returns the Applications after a comparison of each. Their manifests have hooks for these deletion phases.
+/// Returns the Applications after each was compared. Their manifests have hooks for these deletion phases.
 fn after_comparison(there: &[Application], hooks: &BTreeSet<Phase>, seconds: i64) -> Vec<Application> {
     let compare = |mut one: Application| {
         let asked = one.annotation(REFRESH_ANNOTATION).map(str::to_owned);
@@ -155,7 +155,7 @@ fn after_comparison(there: &[Application], hooks: &BTreeSet<Phase>, seconds: i64
 
 proptest! {
     /// An ApplicationSet and the comparisons of its Applications write to the same resources, and both must
-    /// become quiet.
+    /// eventually stop writing.
     #[test]
     fn a_set_and_its_applications_become_quiet(
         set in any_appset(),
@@ -178,7 +178,7 @@ proptest! {
         prop_assert!(is_quiet, "they still take turns: {:#?}", reconcile_until_stable(&set, &wanted, &now));
     }
 
-    /// After the changes, there is nothing left to do.
+    /// After the changes, a second reconciliation doesn't change anything.
     #[test]
     fn it_settles(set in any_appset(), wanted in any_output(), there in any_existing()) {
         let first = reconcile_until_stable(&set, &wanted, &there);
@@ -187,7 +187,7 @@ proptest! {
         prop_assert!(second.is_empty(), "{second:#?}");
     }
 
-    /// Other owners' Applications stay unchanged unless they are handed over.
+    /// Applications with other owners are kept unchanged unless they are handed over.
     #[test]
     fn what_others_own_stays(set in any_appset(), wanted in any_output(), there in any_existing()) {
         let now = apply_changes(&there, &reconcile_until_stable(&set, &wanted, &there));
@@ -202,7 +202,7 @@ proptest! {
         }
     }
 
-    /// The policy is never violated, and every Application is accounted for exactly once.
+    /// The policy is never violated, and every Application appears in the result exactly once.
     #[test]
     fn policies_hold(set in any_appset(), wanted in any_output(), there in any_existing()) {
         let changes = reconcile_until_stable(&set, &wanted, &there);

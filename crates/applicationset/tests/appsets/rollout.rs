@@ -65,7 +65,7 @@ fn at_revision(revision: &str, done_by: Option<OperationId>) -> KnownMember {
     KnownMember { revisions: vec![revision.to_owned()], deployed: None, completed_by: done_by }
 }
 
-/// Returns the request of an ApplicationSet with this target revision for all Applications.
+/// Returns an ApplicationSet's request with this target revision for all Applications.
 fn request_at_revision(
     set: &ApplicationSet,
     applications: &[Application],
@@ -82,7 +82,7 @@ fn request_at_revision(
     )
 }
 
-/// Returns the request with these members at their targets.
+/// Returns the request with these Applications already at their targets.
 fn at_targets(mut request: Request, names: &[&str]) -> Request {
     for member in &mut request.members {
         if names.contains(&member.name.as_str()) {
@@ -193,7 +193,7 @@ fn a_request_is_about_all_applications_with_the_labels_they_are_generated_with()
     assert!(found.members.iter().all(|one| one.target.revisions == ["c0ffee"]));
 }
 
-/// Rollouts don't wait for rejected Applications and don't sync deleted ones.
+/// Rollouts neither wait for rejected Applications nor sync deleted ones.
 #[test]
 fn excluded_applications_do_not_delay_others() {
     let wanted = AppSetOutput {
@@ -265,7 +265,7 @@ fn targets_are_revisions_and_specifications() {
         (first.clone(), "2", false),
         (changed("a", json!({"spec": {"source": {"path": "elsewhere"}}})), "1", false),
         (changed("a", json!({"spec": {"syncPolicy": {"automated": {"prune": true}}}})), "1", false),
-        // An Application that no step selects isn't part of a rollout.
+        // An Application that no step selects isn't part of the rollout.
         (changed("c", json!({"spec": {"source": {"path": "elsewhere"}}})), "1", true),
         // Equivalent or ignored changes don't start a rollout.
         (changed("a", json!({"spec": {"project": "", "syncPolicy": {}}})), "1", true),
@@ -340,7 +340,7 @@ fn a_rollout_starts_once_for_its_targets() {
     let applications = dev_and_prod();
     let now = |revision: &str| request_at_revision(&set, &applications, revision).unwrap();
     let everybody = ["a", "b"];
-    // There hasn't been a rollout before.
+    // There was no earlier rollout.
     assert_eq!(describe_step(&next_rollout_step(now("1"), None, false)), "begin 3");
     assert_eq!(describe_step(&next_rollout_step(now("1"), Some(&State::New), false)), "begin 3");
     assert_eq!(describe_step(&next_rollout_step(at_targets(now("1"), &["a"]), None, false)), "begin 3");
@@ -364,11 +364,12 @@ fn a_rollout_starts_once_for_its_targets() {
         describe_step(&next_rollout_step(at_targets(now("2"), &everybody), Some(&ended), false)),
         "nothing"
     );
-    // Other targets ended the rollout, and were withdrawn later.
+    // New targets ended the rollout and were later withdrawn.
     let cut = state_after(started_state(&now("1")), &[Input::NewTargets { targets: now("2").targets }]);
     assert!(cut.is_finished());
     assert_eq!(describe_step(&next_rollout_step(now("1"), Some(&cut), false)), "begin 3");
-    // An Application that joined is part of the finished rollout; an Application that is added later isn't.
+    // An Application that joined while the rollout was running is part of the finished rollout. An
+    // Application that is added later isn't.
     let mut more = applications.clone();
     more.push(member_application("d", "prod", &json!({})));
     let joined = request_at_revision(&set, &more, "1").unwrap();
@@ -386,7 +387,7 @@ fn a_rollout_starts_once_for_its_targets() {
         "not when it is deleted"
     );
     assert_eq!(describe_step(&next_rollout_step(joined, Some(&ended), false)), "begin 4");
-    // All Applications had their targets, and a person changed one of them.
+    // All Applications had reached their targets before a user changed one of them.
     let complete = started_state(&at_targets(now("1"), &everybody));
     assert!(complete.is_finished());
     assert_eq!(
@@ -397,7 +398,7 @@ fn a_rollout_starts_once_for_its_targets() {
         describe_step(&next_rollout_step(at_targets(now("1"), &["b"]), Some(&complete), false)),
         "begin 3"
     );
-    // A person decided to continue without one Application.
+    // A user decided to continue without one of the Applications.
     let skip = |name: &str| {
         user_request(UserRequest::Skip(tidegate_lifecycle::fleet::Scope::Member(name.to_owned())))
     };
@@ -434,7 +435,7 @@ fn a_running_rollout_receives_new_inputs() {
     let mut unselected = applications.clone();
     unselected[2] = elsewhere(&unselected[2]);
     assert_eq!(tell(&first, now(&unselected, "1")), "nothing", "no step selects it");
-    // Inputs that the rollout already received aren't sent again.
+    // Inputs that the rollout has already received aren't sent again.
     let RolloutStepDue::SendInputs(news) = next_rollout_step(now(&more[1..], "1"), Some(&first), false)
     else {
         panic!("there is a change")
@@ -449,7 +450,7 @@ fn a_running_rollout_receives_new_inputs() {
     assert_eq!(tell(&knows, now(&applications, "3")), "new targets");
 }
 
-/// Only manifests that certainly differ are a new target, whether or not the rollout has ended.
+/// Only manifests that certainly differ make a new target, whether or not the rollout has ended.
 #[test]
 fn unknown_manifests_supersede_nothing() {
     let (set, applications) = (appset_with_steps(), dev_and_prod());
@@ -470,8 +471,8 @@ fn unknown_manifests_supersede_nothing() {
     assert_eq!(
         awaited_comparison_message(&BTreeMap::from(awaited)).as_deref(),
         Some(
-            "newer revisions of a, b supersede nothing until their manifests are compared with those of the targets, which is \
-             repeated automatically: no answer for a"
+            "newer revisions of a, b do not supersede the targets until the manifests of both are compared; \
+             Tidegate retries the comparison automatically: no answer for a"
         )
     );
 }
@@ -525,8 +526,8 @@ fn the_status_of_a_rollout() {
     assert!(message.starts_with("terminated by "), "{message}");
 }
 
-/// If it is a member's turn but it doesn't start, the conditions report it until it starts or the rollout
-/// ends.
+/// If it is an Application's turn but its sync doesn't start, the conditions report it until the sync starts
+/// or the rollout ends.
 #[test]
 fn a_long_pending_member_is_a_warning() {
     let text = "{pendingTimeout: 5m, onPending: hold}";
@@ -546,7 +547,7 @@ fn a_long_pending_member_is_a_warning() {
     assert_eq!(warning(&state_after(state, &[user_request(UserRequest::Terminate)])), None);
 }
 
-/// An Application's deployed revisions are used to roll it back.
+/// An Application's deployed revisions are passed on for use in a rollback.
 #[test]
 fn known_member_states_are_passed_on() {
     let set = appset_with_steps();
@@ -617,7 +618,7 @@ fn a_request_without_a_running_rollout_is_rejected_with_a_remedy() {
         ),
         (&appset_with_steps(), None, false, "it has had no progressive sync yet"),
         (&plain, None, false, "each Application is synced by its own policy"),
-        // The strategy has changed since then.
+        // The strategy has changed since the rollout.
         (&plain, cut.rollout(), false, "each Application is synced by its own policy"),
         (&deleted, cut.rollout(), false, "it is being deleted"),
     ] {

@@ -1,4 +1,4 @@
-//! Status of an ApplicationSet and its times (specification, 8.1 to 8.3).
+//! Status of an ApplicationSet and its transition times (specification, 8.1 to 8.3).
 
 use serde_json::{Value, json};
 use tidegate_applicationset::status::{
@@ -50,7 +50,7 @@ fn member(name: &str, status: MemberStatus, step: &str) -> ApplicationSetApplica
     }
 }
 
-/// Returns the conditions as type, status, reason, message and seconds since the last transition.
+/// Returns each condition as type, status, reason, message, and seconds at its last transition.
 fn conditions(status: &ApplicationSetStatus) -> Vec<[String; 5]> {
     let since = |one: &tidegate_model::argo::ApplicationSetCondition| {
         one.last_transition_time.unwrap().timestamp().since(at(0)).as_secs().to_string()
@@ -95,7 +95,7 @@ fn one_condition_summarizes_the_others() {
     );
     assert_eq!(health(&first), ("Healthy".to_owned(), ALL_GENERATED.to_owned(), 1));
     assert_eq!(look(None, 2), None, "nothing has changed, so nothing is written");
-    // An error with Applications.
+    // An error occurs while there are Applications.
     let failed = look(Some((ConditionReason::UpdateApplicationError, "no")), 3).unwrap();
     assert_conditions(
         &failed,
@@ -106,7 +106,7 @@ fn one_condition_summarizes_the_others() {
         ],
     );
     assert_eq!(health(&failed), ("Degraded".to_owned(), "no".to_owned(), 3));
-    // A different error: its times are new, but the health is unchanged.
+    // A different error occurs: its transition times are new, but the health is unchanged.
     let generating = look(Some((ConditionReason::ApplicationGenerationFromParamsError, "git")), 4).unwrap();
     assert_conditions(
         &generating,
@@ -182,14 +182,14 @@ fn a_progressive_sync_is_in_the_status() {
         (appset_with_steps(), known(Some(2)), failed, &on, step_2, "Degraded"),
         (appset_with_steps(), known(None), None, &on, over, "Healthy"),
         (appset_with_steps(), RolloutStatus::Unknown, None, &on, "", "Healthy"),
-        // Without a progressive sync.
+        // There is no progressive sync.
         (appset(&json!({})), known(Some(2)), None, &on, "", "Healthy"),
         (appset_with_steps(), known(Some(2)), None, &off, "", "Healthy"),
     ] {
         let found = of(&set, rollout, failure, options);
         assert_eq!(found, (condition.to_owned(), does.to_owned()), "{:?} {options:?}", set.spec.strategy);
     }
-    // While a delay lasts, it has its own condition.
+    // A delay has its own condition for as long as it lasts.
     let held = |said: Option<&str>| {
         let mut rollout = known(Some(1));
         if let RolloutStatus::Known { warning, .. } = &mut rollout {
@@ -208,7 +208,7 @@ fn a_progressive_sync_is_in_the_status() {
     assert_eq!(is_told(held(Some("Pending for more than 5 min: a"))), told);
     assert_eq!(is_told(RolloutStatus::Unknown), told);
     assert_eq!(is_told(held(None)), None);
-    // The status stays until something else is known, or the strategy is removed.
+    // The status is kept until a new one is known or the strategy is removed.
     let mut set = appset_with_steps();
     let started = ReconciledState { rollout: known(Some(2)), ..reconciled_state(None, &[]) };
     set.status = new_status(&set, &started, &on, at(1)).unwrap();
@@ -256,7 +256,7 @@ fn existing_members_are_listed_by_name() {
         new_status(&set, &targets, &options, at(5)).is_some(),
         "changed targets alone are written as well"
     );
-    // Without progressive syncs, there are no statuses.
+    // If progressive syncs are disabled, there are no Application statuses.
     let off = AppSetRuleOptions { progressive_syncs: false, ..AppSetRuleOptions::default() };
     assert_eq!(told(&set, &first, &off), Vec::<String>::new());
     set.spec.strategy.as_mut().unwrap().kind = "AllAtOnce".to_owned();

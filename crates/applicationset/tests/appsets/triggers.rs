@@ -30,7 +30,7 @@ fn changes_of_an_appset() {
         (nothing(), json!({"spec": {"goTemplate": true}}), ReconcileTrigger::Reconcile),
         (nothing(), json!({"metadata": {"labels": {"a": "b"}}}), ReconcileTrigger::Reconcile),
         (nothing(), json!({"metadata": {"finalizers": ["a/b"]}}), ReconcileTrigger::Reconcile),
-        // The controller adds its own finalizer, but other clients remove it.
+        // The controller adds its own finalizer, but only other clients remove it.
         (nothing(), json!({"metadata": {"finalizers": [FINALIZER]}}), ReconcileTrigger::Ignore),
         (json!({"metadata": {"finalizers": [FINALIZER]}}), nothing(), ReconcileTrigger::Reconcile),
         (nothing(), json!({"metadata": {"annotations": {"a": "b"}}}), ReconcileTrigger::Reconcile),
@@ -43,7 +43,7 @@ fn changes_of_an_appset() {
         (nothing(), json!({"metadata": {"resourceVersion": "8"}}), ReconcileTrigger::Ignore),
         (nothing(), json!({"metadata": {"labels": {}, "finalizers": []}}), ReconcileTrigger::Ignore),
         (nothing(), json!({"status": {"resourcesCount": 3}}), ReconcileTrigger::Ignore),
-        // A requested refresh triggers a reconciliation; removing the request doesn't.
+        // Requesting a refresh triggers a reconciliation, but removing the request doesn't.
         (nothing(), refresh(), ReconcileTrigger::Reconcile),
         (refresh(), nothing(), ReconcileTrigger::Ignore),
         (
@@ -174,10 +174,10 @@ fn changes_of_pull_requests_and_repositories() {
         (of_github(json!({"repo": "other"})), public(), false),
         (of_github(json!({"owner": "other"})), public(), false),
         (of_github(json!({"owner": "{{ .org }}"})), public(), true),
-        // A server that isn't the public one.
+        // The event comes from a server that isn't the public one.
         (of_github(json!({})), opened(ScmService::GitHub, "https://example.com/org/shop"), false),
         (of_github(json!({"api": api})), opened(ScmService::GitHub, "https://example.com/org/shop"), true),
-        // An event about a different subject.
+        // The event is about a different subject.
         (of_github(json!({})), pushed(ScmService::GitHub, "https://github.com/org/shop"), false),
         (of_github(json!({})), opened(ScmService::GitLab, "https://github.com/org/shop"), false),
         (

@@ -23,7 +23,7 @@ pub struct ApiArgs {
     /// File with the OpenID provider for logins on the web page: issuer, clientId, url, and group roles
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub oidc: Option<PathBuf>,
-    /// Webhook secrets for events received at /api/webhook, such as from GitHub: a file with keys such as
+    /// Secrets that authenticate webhook events from Git providers (/api/webhook): a file with keys such as
     /// webhook.github.secret, or a folder with one file per key
     #[arg(long, value_name = "PATH", requires = "listen", value_parser = values::path_parser())]
     pub webhook_secrets: Option<PathBuf>,

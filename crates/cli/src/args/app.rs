@@ -71,7 +71,7 @@ pub enum AppCommand {
         name: String,
         #[command(flatten)]
         revisions: RevisionArgs,
-        /// Hash, or its first digits, of a stored plan whose changes are shown instead
+        /// Stored plan whose changes to show instead: its hash, or the first digits of it
         #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions"])]
         plan: Option<String>,
         /// Output format
@@ -228,7 +228,7 @@ pub struct AppSyncArgs {
     /// Sync only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME (repeatable)
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::parse_resource_selector)]
     pub resources: Vec<ResourceSelector>,
-    /// Hash, or its first digits, of a stored plan to execute exactly
+    /// Stored plan to execute exactly: its hash, or the first digits of it
     #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "dry_run", "resources", "policy", "projects", "labels", "repository"])]
     pub plan: Option<String>,
     /// Execute the plan even if its objects have changed in fields that the plan does not set
@@ -265,7 +265,7 @@ Examples:
 pub struct AppPlanArgs {
     /// Name of the application
     pub name: String,
-    /// Hash, or its first digits, of a stored plan to show instead of creating a plan
+    /// Stored plan to show instead of creating a plan: its hash, or the first digits of it
     #[arg(value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "resources"])]
     pub hash: Option<String>,
     #[command(flatten)]
@@ -295,7 +295,7 @@ Examples:
 pub struct AppApproveArgs {
     /// Name of the application
     pub name: String,
-    /// Hash of the plan, or its first digits
+    /// Hash of the plan, or the first digits of the hash
     #[arg(value_name = "HASH")]
     pub hash: String,
     /// Reason for the request, recorded in the log

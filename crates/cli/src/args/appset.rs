@@ -57,7 +57,7 @@ pub enum AppSetCommand {
     ShowRun(ShowRunArgs),
     /// Export the complete record of a rollout or deletion to a file, for an incident or a change request
     ExportRun(ExportRunArgs),
-    /// Approve a step that is waiting for approval, or held deletions
+    /// Approve a step that is waiting for approval, or blocked deletions
     Approve(StepRequestArgs),
     /// Pause a progressive sync or deletion: running work continues, but nothing new starts
     Pause(AppSetRequestArgs),
@@ -194,7 +194,7 @@ pub struct StepRequestArgs {
     /// Number of the step, counted from 1 [default: the step that is waiting for approval]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub step: Option<u32>,
-    /// Approve the held deletions instead of a step; `appset explain` prints their TOKEN
+    /// Approve the blocked deletions instead of a step; `appset explain` prints their TOKEN
     #[arg(long, value_name = "TOKEN", conflicts_with = "step")]
     pub deletions: Option<String>,
     #[command(flatten)]

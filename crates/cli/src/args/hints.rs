@@ -1,4 +1,4 @@
-//! Checks that hints of the program name options of existing commands.
+//! Checks that hints in messages mention only options of existing commands.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -8,8 +8,8 @@ use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// Commands that print the messages of a folder or file, if the messages don't name a command. Messages in all other files name
-/// the command that has the option, because several commands print them.
+/// Commands that print the messages of a folder or file, if the messages don't contain a command. Messages in
+/// all other files contain the command that has the option, because several commands print them.
 #[rustfmt::skip]
 const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
     ("cli/src/args", &[]), // The help; clap checks it.
@@ -98,7 +98,7 @@ fn find_command<'c>(command: &'c Command, path: &str) -> &'c Command {
     })
 }
 
-/// Returns the commands that a text names.
+/// Returns the commands that a text mentions.
 fn named_commands<'c>(command: &'c Command, literal: &str) -> Vec<&'c Command> {
     let after = literal.match_indices("tidegate ").map(|(at, word)| &literal[at + word.len()..]);
     after

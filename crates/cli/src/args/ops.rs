@@ -140,7 +140,7 @@ pub struct ScopeArgs {
 /// Arguments of `ops skip` and `ops mark-done`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The result, the log and the operation's message name the objects, the requester and the reason.
+The result, the log and the operation's message list the objects, the requester and the reason.
 
 `skip` leaves the object as it is; a running hook is stopped first. `mark-done` treats the work as \
 done; a running hook is released as if it had succeeded.

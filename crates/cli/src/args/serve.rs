@@ -53,12 +53,12 @@ pub struct ServeArgs {
     /// Manage only Applications labeled tidegate.dev/managed=true, alongside another controller that manages the rest
     #[arg(long, conflicts_with = "apps")]
     pub only_labelled: bool,
-    /// Wait while another service manages the same folder or control plane, and take over when that service ends.
-    /// Without --standby, the command reports the other service and exits with code 4
+    /// Wait while another service manages the same folder or control plane, and take over when that service
+    /// stops. Without --standby, the command reports the other service and exits with code 4
     #[arg(long)]
     pub standby: bool,
-    /// Name of the Lease, in the namespace of the AppProjects, that allows only one service to be in charge. Services
-    /// that do not share any Application may use different names
+    /// Name of the Lease, in the namespace of the AppProjects, that keeps only one service in charge.
+    /// Services that share no Applications may use different names
     #[arg(long, value_name = "NAME", default_value = "tidegate", conflicts_with = "apps")]
     pub lease: String,
     /// Repository Secrets (and certificates and known hosts) in Argo CD's format: a file, or a folder of files

@@ -215,8 +215,8 @@ pub struct SyncArgs {
     /// Name of the application
     #[arg(long, value_name = "NAME", value_parser = values::parse_application_name, required_unless_present = "plan")]
     pub app: Option<String>,
-    /// Execute exactly this plan from `plan --save`: a file, or the hash (or its first digits) of a plan in the state
-    /// directory. If the cluster has changed in a way that affects the plan, the plan is refused
+    /// Stored plan to execute exactly: a file written by `plan --save`, or the hash (or its first digits) of a
+    /// plan in the state directory. The plan is refused if the cluster has changed in a way that affects it
     #[arg(long, value_name = "FILE|HASH", conflicts_with_all = PLAN_DETERMINED_OPTIONS)]
     pub plan: Option<String>,
     /// Execute the plan even if objects have changed in fields that the plan does not set
@@ -253,7 +253,7 @@ pub struct SyncArgs {
     /// Maximum duration of the operation, including retries, before it fails [default: unlimited]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub deadline: Option<Duration>,
-    /// State in which the operation ends: healthy waits until the last wave is healthy, synced does not
+    /// Point at which the operation succeeds: after the last wave is applied (synced) or healthy (healthy)
     #[arg(long, value_enum, value_name = "STATE", default_value_t)]
     pub wait: WaitArg,
     #[command(flatten)]

@@ -7,7 +7,7 @@ use tidegate_model::{Tracking, TrackingMethod};
 /// Marks of the application's objects.
 #[derive(Clone, Debug, Args)]
 pub struct TrackingArgs {
-    /// Mark on an application's objects
+    /// Marks that identify an application's objects
     #[arg(long, value_enum, value_name = "METHOD", default_value_t, help_heading = HEADING)]
     tracking: TrackingArg,
     /// Key of the tracking label

@@ -211,7 +211,7 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<CommandOu
     wait_until_finished(&transport, &awaited, (&args.end, args.output), printer).await
 }
 
-/// Requests a comparison. For a request in a resource, waits until the annotation is gone.
+/// Requests a comparison. For a request in a resource, waits until the annotation has been removed.
 async fn refresh(
     name: String,
     hard: bool,

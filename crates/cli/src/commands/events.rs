@@ -69,6 +69,6 @@ pub(super) async fn warn_without_process(
 ) -> Result<(), CliError> {
     let summary = operation_access::find_operation(state_dir, printer, &operation.to_string()).await?;
     let way_on = report::continuation_advice(operation, summary.paused, state_dir);
-    printer.note(&format!("no process is running the operation, so there are no more events; {way_on}"));
+    printer.note(&format!("no process is running the operation, so there will be no more events; {way_on}"));
     Ok(())
 }

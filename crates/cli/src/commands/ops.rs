@@ -262,7 +262,7 @@ async fn terminate(
     };
     if !matches!(connected, Some(Ok(()))) {
         printer.warn(&format!(
-            "the request is recorded; operation {id} ends when its cluster is reachable: `tidegate resume {id}{}`",
+            "the request is recorded; operation {id} ends once its cluster is reachable: run `tidegate resume {id}{}`",
             state_dir.command_arguments()
         ));
     }

@@ -36,7 +36,7 @@ fn select_documents(waited: WaitResult, format: Format) -> Vec<OperationView> {
     waited.finished.into_iter().chain(left).collect()
 }
 
-/// Does the same as [`report`] for any number of operations, whose documents form a list.
+/// Reports any number of operations as [`report`] does. Their documents form a list.
 pub fn report_all(
     waited: WaitResult,
     format: Format,

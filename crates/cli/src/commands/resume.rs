@@ -283,7 +283,7 @@ async fn reconnect(
         match to {
             Ok(()) => reconnected.operations.push(operation),
             Err(error) if !args.all => return Err(error.into()),
-            // Only operations that use the named context.
+            // With an explicit context, operations on other clusters aren't resumed, which isn't a failure.
             Err(error @ ServiceError::DifferentCluster { .. }) if args.connection.context.is_some() => {
                 printer.note(&error.to_string());
             }
@@ -344,7 +344,7 @@ fn select_operations(
         }
         if !is_selected(args, &summary) {
             return Err(CliError::refused(format!(
-                "operation {id} uses the {}, not the cluster of the options",
+                "operation {id} uses the {}, not the cluster selected by the options",
                 summary.destination
             )));
         }
@@ -364,7 +364,7 @@ fn select_operations(
         let ids: Vec<String> =
             ready.iter().map(|open| format!("{} ({})", open.operation, open.application)).collect();
         return Err(CliError::usage(format!(
-            "{} operations are unfinished: {}; name one, or use --all",
+            "{} operations are unfinished: {}; select one, or use --all",
             ready.len(),
             ids.join(", ")
         )));

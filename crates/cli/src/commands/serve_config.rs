@@ -5,8 +5,8 @@ use tidegate_model::{Gvk, Object};
 
 use crate::output::Printer;
 
-/// Returns a ConfigMap in the namespace; `None` if there is no namespace or the ConfigMap does not exist. If it cannot be read, a
-/// warning names the settings that are ignored (`about`).
+/// Returns a ConfigMap in the namespace; `None` if there is no namespace or the ConfigMap does not exist. If
+/// it cannot be read, prints a warning with the settings that are ignored (`about`).
 pub async fn read_config_map(
     name: &str,
     config: Option<(&dyn Cluster, &str)>,

@@ -18,7 +18,7 @@ const READ_ATTEMPTS_MAX: u32 = 10;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Key that enables impersonation of the projects' service accounts.
 const ENABLED: &str = "application.sync.impersonation.enabled";
-/// Key that requires every project to name a service account (default: true).
+/// Key that requires every project to specify a service account (default: true).
 const ENFORCED: &str = "application.sync.impersonation.enforced";
 
 /// Returns the mode set on the command line, otherwise the mode in the ConfigMap in this namespace, if a namespace is given. If

@@ -17,10 +17,7 @@ pub enum Problem {
     #[error("{}: there is no such file or folder; check the path", format_path(path))]
     Missing { path: PathBuf },
     /// The system denies reading a file or folder.
-    #[error(
-        "{}: cannot read the {what}: {source}; check its permissions, or leave it out",
-        format_path(path)
-    )]
+    #[error("{}: cannot read the {what}: {source}; check its permissions, or omit it", format_path(path))]
     Unreadable {
         path: PathBuf,
         what: &'static str,
@@ -31,7 +28,7 @@ pub enum Problem {
     #[error(
         "{}: no manifests in this folder; manifest file names end in .yaml, .yml or .json, and hidden files are skipped{}",
         format_path(path),
-        if *synced { " (--allow-empty accepts it)" } else { "" }
+        if *synced { " (use --allow-empty to accept it)" } else { "" }
     )]
     EmptyFolder {
         path: PathBuf,
@@ -41,7 +38,7 @@ pub enum Problem {
     /// The files do not contain objects.
     #[error(
         "the input contains no objects; pass at least one manifest{}",
-        if *synced { ", or --allow-empty if the application has none" } else { "" }
+        if *synced { ", or use --allow-empty if the application has no objects" } else { "" }
     )]
     NoObjects {
         /// True if the command syncs its input, and a flag can allow empty input.
@@ -49,7 +46,9 @@ pub enum Problem {
     },
     /// None of the objects would be applied.
     #[error(
-        "a sync applies none of the {objects} objects in the input: their annotations make them deletion hooks or exclude them; pass at least one other manifest, or --allow-empty if the application has none"
+        "a sync applies none of the {objects} objects in the input: their annotations make them deletion \
+         hooks or exclude them; pass at least one other manifest, or use --allow-empty if the application \
+         has no objects"
     )]
     AllExcluded { objects: usize },
     /// A link that points into itself.
@@ -97,7 +96,7 @@ pub enum Problem {
         /// Folder or file.
         path: PathBuf,
     },
-    /// Standard input is named twice.
+    /// Standard input is specified twice.
     #[error("standard input (-) can be read only once; pass - once")]
     StdinTwice,
 }

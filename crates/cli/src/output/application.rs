@@ -235,7 +235,7 @@ fn describe_policy(application: &Application) -> &'static str {
     }
 }
 
-/// `SyncError`, or `SharedResourceWarning(2)`.
+/// Formats conditions, such as `SyncError` or `SharedResourceWarning(2)`.
 fn format_conditions(application: &Application) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for condition in &application.status.conditions {

@@ -185,7 +185,10 @@ pub fn format_deletion(view: &TeardownView, width: Option<u16>) -> Text {
     let mut text = format_heading("Deletion", &view.message, view.paused.as_deref());
     for approval in &view.approvals {
         let words = one_line(&describe_approval(approval));
-        text.add(Style::Plain, format!("held because their number exceeded the limit; approved by {words}"));
+        text.add(
+            Style::Plain,
+            format!("blocked because their number exceeded the limit; approved by {words}"),
+        );
         text.end_line();
     }
     let gone = if view.order == OrderKind::Orphan { "RELEASED" } else { "DELETED" };
@@ -235,7 +238,7 @@ pub fn display_name(set: &ApplicationSet) -> String {
     AppKey { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }.to_string()
 }
 
-/// `git, matrix`.
+/// Returns the generators' names, such as `git, matrix`.
 fn generator_names(all: &[ApplicationSetGenerator]) -> String {
     let kind = |one: &ApplicationSetGenerator| {
         let fields = serde_json::to_value(one).unwrap_or_default();
@@ -250,7 +253,7 @@ fn count_applications(set: &ApplicationSet) -> String {
     set.status.resources_count.max(listed).to_string()
 }
 
-/// `RollingSync, 3 steps`.
+/// Describes the strategy, such as `RollingSync, 3 steps`.
 fn describe_strategy(set: &ApplicationSet) -> String {
     let strategy = set.spec.strategy.as_ref();
     let steps = strategy.and_then(|strategy| strategy.rolling_sync.as_ref()).map_or(0, |one| one.steps.len());

@@ -59,7 +59,7 @@ fn to_yaml(value: &Value) -> Result<String, CliError> {
     if value.is_null() { Ok(String::new()) } else { encoding::encode_document(value, Format::Yaml) }
 }
 
-/// `apps.v1.Deployment.shop.api`, as kubectl names the files it compares.
+/// Returns the name of an object's file, such as `apps.v1.Deployment.shop.api`, in the same form as kubectl.
 fn file_name(task: &Task) -> String {
     let parts = [&task.gvk.group, &task.gvk.version, &task.gvk.kind, &task.namespace, &task.name];
     let present: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();

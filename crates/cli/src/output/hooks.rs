@@ -7,7 +7,7 @@ use tidegate_service::documents::output::{OutputDocument, OutputKind};
 
 use super::text::{Style, Text, escape};
 
-/// Names the source of each line as briefly as the sources seen so far allow.
+/// Formats the source of each line as briefly as possible, based on the sources seen so far.
 #[derive(Default)]
 pub struct HookLines {
     /// Pods and containers of each hook that have written output.

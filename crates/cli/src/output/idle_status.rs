@@ -419,7 +419,7 @@ mod tests {
             (
                 json!({"selfHeal": true}),
                 true,
-                "none has started: only objects that are no longer in the manifests differ",
+                "none has started: only objects that are no longer in the manifests are out of sync",
             ),
             (json!({"selfHeal": true}), false, "none has started, but one is due"),
         ] {

@@ -41,7 +41,7 @@ pub fn format_next_action(action: &NextAction) -> Text {
     text
 }
 
-/// `1 retry`, `2 retries`.
+/// Formats a count, such as `1 retry` or `2 retries`.
 pub fn format_count(count: u32, one: &str, many: &str) -> String {
     format!("{count} {}", if count == 1 { one } else { many })
 }

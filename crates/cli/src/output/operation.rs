@@ -34,8 +34,8 @@ pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
     text
 }
 
-/// `shop: Succeeded in 9 s: successfully synced (all tasks run)`; for a dry run with the note that nothing
-/// was written.
+/// Formats the summary, such as `shop: Succeeded in 9 s: successfully synced (all tasks run)`. For a dry run,
+/// adds a note that nothing was written.
 fn summary_line(operation: &OperationView) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &operation.app);
@@ -85,7 +85,7 @@ fn format_message(resource: &ResourceResult) -> String {
     } else {
         format!("{} ({})", resource.message, resource.reason)
     };
-    // The message already names the person who skipped the object.
+    // The message already contains the person who skipped the object.
     match resource.overridden.as_ref().filter(|overridden| overridden.what == Override::Retry) {
         Some(retried) if resource.message != retried.describe() => {
             format!("{message}; {}", retried.describe())

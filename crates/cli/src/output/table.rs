@@ -56,7 +56,7 @@ fn add_header(lines: Vec<String>) -> Text {
     text
 }
 
-/// Formats each row as separate lines: `NAME  shop/api`. Skips empty cells.
+/// Formats each row as separate lines, such as `NAME  shop/api`. Skips empty cells.
 fn format_blocks<const N: usize>(heads: [&str; N], rows: Vec<[String; N]>, width: u16) -> Text {
     let mut text = Text::new();
     for (index, row) in rows.into_iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::output::{Printer, one_line};
 const BARS_MAX: usize = 14;
 /// Number of bars to show before the current wave's bar.
 const BARS_BEFORE: usize = 4;
-/// Maximum number of objects to name that the operation is waiting for.
+/// Maximum number of awaited objects to list.
 const AWAITED_MAX: usize = 5;
 
 /// Draws bars. Everything is derived from the operation's view, so the display is the same after a resume.

@@ -25,7 +25,7 @@ const OBSERVATION_DELAY_MAX: Duration = Duration::from_secs(2);
 
 pub struct Lines<'p> {
     printer: &'p Printer,
-    /// True if there are several operations, so each line names its application.
+    /// True if there are several operations, so each line contains its application.
     has_several_operations: bool,
     operations: BTreeMap<OperationId, OperationProgress>,
     /// Time of the first line. With several operations, times are relative to it.
@@ -276,7 +276,7 @@ fn format_event(event: &Event, waves: &[WaveView], waits: Option<String>, took: 
                 .push(outcome_style(outcome), outcome.to_string())
                 .push(Style::Plain, format!(": {}", one_line(message)))
         }
-        // Their effect is printed, or is visible in the next observation.
+        // The effect of all other events is printed elsewhere, or is visible in the next observation.
         _ => return None,
     })
 }

@@ -9,8 +9,8 @@ use super::markdown::{cell, code, table};
 const INTRO: &str = "\
 # Annotations
 
-Tidegate knows these annotations. It warns about an unknown key with the prefix `argocd.argoproj.io/`, `helm.sh/`, `meta.helm.sh/` or
-`tidegate.dev/`, and names the nearest known key.
+Tidegate recognizes these annotations. It warns about an unknown key with the prefix `argocd.argoproj.io/`, `helm.sh/`, `meta.helm.sh/` or
+`tidegate.dev/`, and suggests the nearest known key.
 
 - **supported**: the annotation has the effect that is described here.
 - **ignored**: the annotation is preserved and has no effect. The table describes its meaning for other programs.
@@ -26,7 +26,7 @@ struct Section {
 const SECTIONS: [Section; 6] = [
     Section {
         title: "Annotations of Argo CD",
-        intro: "On the objects of an application, unless the table names another kind.",
+        intro: "On the objects of an application, unless the table specifies another kind.",
         selects: |one| one.key.starts_with("argocd.argoproj.io/"),
     },
     Section {

@@ -39,14 +39,14 @@ fn intro(kind: &str) -> &'static str {
 fn unknown_fields(kind: &str) -> &'static str {
     match kind {
         "Application" => {
-            "Unknown fields are preserved and have no effect. The condition `UnknownFieldWarning` names them. An unknown field of a source is
+            "Unknown fields are preserved and have no effect. The condition `UnknownFieldWarning` lists them. An unknown field of a source is
 refused, because it could change the manifests."
         }
         "ApplicationSet" => {
-            "Unknown fields are preserved and have no effect. The condition `SpecWarning` names them. An unknown generator is an error."
+            "Unknown fields are preserved and have no effect. The condition `SpecWarning` lists them. An unknown generator is an error."
         }
         _ => {
-            "Unknown fields are preserved and restrict nothing. The condition `UnknownFieldWarning` of the Applications names them."
+            "Unknown fields are preserved and restrict nothing. The condition `UnknownFieldWarning` of the Applications lists them."
         }
     }
 }

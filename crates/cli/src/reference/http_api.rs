@@ -12,7 +12,7 @@ const INTRO: &str = "\
 # HTTP API
 
 `tidegate serve --listen` serves these routes. `GET /openapi.json` returns the same description as an OpenAPI 3.1 document. Requests and
-responses are JSON unless a route names another media type.
+responses are JSON unless a route specifies another media type.
 
 Access levels:
 

@@ -1,4 +1,4 @@
-//! Preparation of a manifest before it is compared: cleanup, and checks of its name and namespace.
+//! Prepares a manifest for comparison: removes server fields, and checks the name and the namespace.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey};
@@ -92,7 +92,7 @@ impl SimState {
         Ok(())
     }
 
-    /// Completes a `generateName` and validates the name of the object.
+    /// Generates a name if the manifest has a `generateName`, and validates the object's name.
     pub(crate) fn assign_name(
         &mut self,
         prepared: &mut PreparedManifest,
@@ -130,7 +130,8 @@ fn check_name(key: &ObjectKey) -> Result<(), ClusterError> {
     if name.is_empty() {
         return Err(api_error::invalid(key, "metadata.name: Required value: name is required"));
     }
-    // RBAC object names are mostly unrestricted: only names that would break a URL path are refused.
+    // Names of RBAC objects are mostly unrestricted: the server refuses only names that would break a URL
+    // path.
     if key.group == "rbac.authorization.k8s.io" {
         let broken = name == "." || name == ".." || name.contains(['/', '%']);
         return if broken {
@@ -164,7 +165,7 @@ fn invalid_name_error(key: &ObjectKey, reason: &str) -> ClusterError {
     api_error::invalid(key, &format!("metadata.name: Invalid value: {:?}: {reason}", key.name))
 }
 
-/// Returns true if a key names a Namespace.
+/// Returns true if a key identifies a Namespace.
 pub(crate) fn is_namespace(key: &ObjectKey) -> bool {
     key.kind == "Namespace" && key.group.is_empty()
 }

@@ -98,7 +98,8 @@ pub(crate) fn version_mismatch(key: &ObjectKey, wanted: &str, found: &str) -> Cl
     precondition_failed(key, ("ResourceVersion", "have been modified"), wanted, found)
 }
 
-/// Returns the error for a failed precondition of a deletion. In this error, the server names the kind instead of the resource.
+/// Returns the error for a failed precondition of a deletion. This error contains the kind instead of the
+/// resource, as on a real server.
 fn precondition_failed(
     key: &ObjectKey,
     (field, might): (&str, &str),

@@ -1,4 +1,4 @@
-//! Writing of manifests: builds the resulting object and makes the server's checks.
+//! Writes manifests: builds the resulting object and performs the server's checks.
 
 use std::sync::Arc;
 
@@ -45,7 +45,8 @@ impl SimState {
         result
     }
 
-    /// Writes only the status, to the version that was read. Does not wake the controllers of the kind.
+    /// Writes only the status, provided that the object still has the version that was read. Does not wake
+    /// the controllers of the kind.
     pub(crate) fn write_status(&mut self, key: &ObjectKey, new: &Object) -> Result<Object, ClusterError> {
         let prepared = self.prepare_manifest(new)?;
         let found = self.find(key).map(|stored| stored.object.clone());
@@ -66,8 +67,8 @@ impl SimState {
         Ok((*written.ok_or_else(|| api_error::not_found(key))?).clone())
     }
 
-    /// Transfers fields that other managers wrote by updates to the writer. Returns the next version of the object, or `None` if
-    /// nothing changes.
+    /// Transfers fields to the writer that other managers set with updates. Returns the next version of the
+    /// object, or `None` if nothing changes.
     pub(crate) fn transfer_fields(
         &mut self,
         from: &[String],
@@ -93,7 +94,7 @@ impl SimState {
         prepared: PreparedManifest,
     ) -> Result<Draft, ClusterError> {
         let found = self.find(key).map(|stored| stored.object.clone());
-        // Like a real server, checks last that an object to create does not exist.
+        // Checks last whether an object to create already exists, like a real server.
         let (existing, in_the_way) =
             if write_kind == WriteKind::Create { (None, found) } else { (found, None) };
         check_preconditions(request, &prepared, existing.as_deref(), write_kind)?;
@@ -174,7 +175,7 @@ impl SimState {
         ApplyResult { object, is_created, message, warnings: Vec::new() }
     }
 
-    /// Adds a new object. If the object is configured to fail at first, also counts the creation.
+    /// Adds a new object. Also counts the creation if the object is configured to fail at first.
     pub(crate) fn create_object(&mut self, key: ObjectKey, object: Object) -> Arc<Object> {
         // An object created from a template behaves like its owner.
         let fail_times = if has_owner(&object) { 0 } else { Behavior::from_object(&object).fail_times };
@@ -245,7 +246,7 @@ fn simulation_annotations(object: &Object) -> Vec<(&String, &Value)> {
     annotations.into_iter().flatten().filter(|(name, _)| name.starts_with(PREFIX)).collect()
 }
 
-/// Returns the address of a Service. It stays the same when the Service is created again.
+/// Returns the address of a Service. The address remains the same when the Service is created again.
 fn cluster_ip(key: &ObjectKey) -> String {
     let number = digest(&Value::from(key.to_string()));
     format!("10.96.{}.{}", number % 256, 1 + (number >> 8) % 254)

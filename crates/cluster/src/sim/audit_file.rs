@@ -40,8 +40,8 @@ impl AuditFile {
         }
     }
 
-    /// Adds the entries of a journal, before the snapshot with this number is written. `most` is the maximum size of the file
-    /// before the addition.
+    /// Adds the entries of a journal, before the snapshot with this number is written. `most` is the maximum
+    /// size of the existing file; if it is larger, the newest entries are copied to a new file.
     pub(crate) fn append_entries(
         self,
         dir: &Path,
@@ -49,7 +49,8 @@ impl AuditFile {
         entries: &[AuditEntry],
         most: u64,
     ) -> io::Result<Self> {
-        // Never truncate a file that a snapshot names: that snapshot remains valid until the next snapshot replaces it.
+        // Never truncate a file that a snapshot refers to: the snapshot remains valid until the next snapshot
+        // replaces it.
         let filed = if self.bytes > most { self.copy_newest_entries(dir, number, most / 2)? } else { self };
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(filed.path(dir))?;
         file.set_len(filed.bytes)?;
@@ -67,7 +68,7 @@ impl AuditFile {
     fn copy_newest_entries(self, dir: &Path, number: u64, most: u64) -> io::Result<Self> {
         let mut old = BufReader::new(std::fs::File::open(self.path(dir))?);
         let start = self.bytes.saturating_sub(most);
-        // The preceding byte shows if a line starts exactly here.
+        // The preceding byte shows whether a line starts exactly here.
         old.seek(SeekFrom::Start(start.saturating_sub(1)))?;
         let mut skipped = Vec::new();
         if start > 0 {

@@ -12,9 +12,10 @@ pub const PREFIX: &str = "sim.tidegate.dev/";
 /// Time until each pod becomes ready, or until a Job's pod completes. For kinds without pods, the time until the object itself
 /// becomes ready.
 pub const READY_AFTER: &str = "sim.tidegate.dev/ready-after";
-/// Outcome of the object: `fail`, `never-ready`, `crashloop`, `stuck-deleting`.
+/// Outcome of the object: `fail`, `never-ready`, `crashloop` or `stuck-deleting`.
 pub const OUTCOME: &str = "sim.tidegate.dev/outcome";
-/// Number of times that creating the object fails. Later creations follow `outcome`; by default they succeed.
+/// Number of creations of the object that end in failure. Later creations have the configured `outcome` and
+/// succeed by default.
 pub const FAIL_TIMES: &str = "sim.tidegate.dev/fail-times";
 
 /// Lines that the containers of a pod write, spread evenly over the pod's running time. Set on the pod or on its owner.
@@ -60,7 +61,7 @@ const ANNOTATION_PATHS: [&[&str]; 4] = [
 ];
 
 impl Behavior {
-    /// Reads the annotations. The error names the invalid value and the valid ones.
+    /// Reads the annotations. An error message contains the invalid value and lists the valid values.
     pub fn parse(object: &Object) -> Result<Self, String> {
         let mut behavior = Self::default();
         for place in ANNOTATION_PATHS.iter().rev() {

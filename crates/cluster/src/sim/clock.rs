@@ -22,7 +22,7 @@ enum Source {
 }
 
 impl Clock {
-    /// Creates a clock that calls `read` for the time of day.
+    /// Creates a clock that calls `read` to get the time of day.
     pub fn wall(read: impl Fn() -> Timestamp + Send + Sync + 'static) -> Self {
         Self::from_source(Source::Wall(Arc::new(read)))
     }
@@ -45,8 +45,8 @@ impl Clock {
         now + self.offset
     }
 
-    /// Returns the same clock, moved forward to `time` if it is behind. Otherwise, time would stand still in a cluster that was
-    /// last used with a clock that is ahead, until this clock catches up.
+    /// Returns the same clock, moved forward to `time` if it is behind. Without this adjustment, time would
+    /// stand still in a cluster that was last used with a clock further ahead, until this clock caught up.
     pub(crate) fn starting_no_earlier_than(self, time: Timestamp) -> Self {
         let offset = self.offset.saturating_add(time.since(self.now()));
         Self { offset, ..self }

@@ -24,16 +24,16 @@ use crate::{
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
 ///
-/// Each call does its work in one step between two waits, so a call that is dropped while it is waiting either took effect
-/// completely or was never received. There is no background task: controllers run during calls and watches, each step at its own
-/// time.
+/// Each call does its work in one step between two waits. A call that is dropped while it waits has therefore
+/// either taken effect completely or was never received. There is no background task: controllers run during
+/// calls and watches, each step at its own time.
 #[derive(Clone, Debug)]
 pub struct SimCluster {
     shared: Arc<SharedState>,
 }
 
 impl SimCluster {
-    /// Creates a cluster in memory, which is dropped with its last handle.
+    /// Creates a cluster in memory. The cluster is dropped with its last handle.
     pub fn in_memory(config: SimConfig, clock: Clock) -> Self {
         let state = SimState::new(config, clock.now());
         Self::with_state(state, None, clock)
@@ -80,7 +80,7 @@ impl SimCluster {
         self.shared.lock().state.next_due()
     }
 
-    /// Writes a manifest with another field manager.
+    /// Writes a manifest as the given field manager.
     pub async fn apply_as(&self, manager: &str, request: ApplyRequest) -> Result<ApplyResult, ClusterError> {
         match self.write(Write::Apply { manager: manager.to_owned(), request }).await? {
             WriteResult::Applied(applied) => Ok(applied),
@@ -215,7 +215,7 @@ impl Cluster for SimCluster {
         self.run_call(|inner, now| inner.state.read_logs(now, namespace, pod, limit_bytes)).await
     }
 
-    /// All containers of a pod write the same lines.
+    /// Streams the pod's log, because all containers of a pod write the same lines.
     async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError> {
         self.wait_half_latency().await;
         let started = logs::follow_pod(&self.shared, container, from);
@@ -228,7 +228,7 @@ impl Cluster for SimCluster {
         Ok(Arc::new(self.clone()))
     }
 
-    /// Latency is fixed, and calls are never held back.
+    /// Latency is fixed, and calls are never throttled.
     fn backpressure(&self) -> Option<Backpressure> {
         None
     }

@@ -13,12 +13,12 @@ pub struct SimConfig {
     pub seed: u64,
     /// Time until a workload becomes ready, or a Job completes, unless an annotation sets another time.
     pub ready_after: Duration,
-    /// Time that controllers take to react to a change.
+    /// Time until controllers react to a change.
     pub reaction: Duration,
     /// Time that a pod takes to terminate after it is deleted.
     pub grace: Duration,
-    /// Latency of each call. Half of it passes before the cluster does its work. Only [`SimCluster`](super::SimCluster) waits;
-    /// the pure core doesn't measure time itself.
+    /// Latency of each call. Half of the latency passes before the cluster does its work and half after it.
+    /// Only [`SimCluster`](super::SimCluster) waits; the pure core never does.
     pub latency: Duration,
     /// Number of changes per kind that are kept for watches. A watch from an older resource version fails with Gone.
     pub history: usize,
@@ -26,7 +26,8 @@ pub struct SimConfig {
     pub faults: Faults,
 }
 
-/// Enough for every watch of a healthy engine, and at most a few dozen megabytes even with the largest objects in use.
+/// Enough for every watch of a healthy engine. Uses at most a few dozen megabytes even with the largest
+/// objects in use.
 const DEFAULT_HISTORY: usize = 4096;
 
 impl Default for SimConfig {

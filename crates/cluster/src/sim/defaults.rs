@@ -1,5 +1,5 @@
-//! Default values of omitted fields, limited to fields that the simulation or a health rule reads. Default values don't have an
-//! owner.
+//! Default values of omitted fields, limited to fields that the simulation or a health rule reads. No manager
+//! owns a default value.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Object, ObjectKey};

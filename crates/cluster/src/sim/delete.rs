@@ -9,14 +9,14 @@ use super::json::is_deleting;
 use super::{SimState, api_error, kinds};
 use crate::{ClusterError, DeleteRequest, DeleteResult, Propagation};
 
-/// Finalizer that keeps an owner until its dependents are gone.
+/// Finalizer that keeps an owner until its dependents are deleted.
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
 /// Finalizer that keeps an owner until its dependents are orphaned.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
-/// Finalizer that keeps a custom resource definition until its objects are gone.
+/// Finalizer that keeps a custom resource definition until its objects are deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
-/// Finalizer that keeps an object with a stuck deletion forever. As in a real cluster, the object is freed by removing the
-/// finalizer manually.
+/// Finalizer that keeps an object with a stuck deletion forever. As in a real cluster, the object is deleted
+/// once the finalizer is removed manually.
 pub const STUCK_FINALIZER: &str = "sim.tidegate.dev/stuck-deleting";
 /// Namespaces that cannot be deleted.
 const PERMANENT_NAMESPACES: [&str; 2] = ["default", "kube-system"];
@@ -70,7 +70,7 @@ impl SimState {
             || !self.deletion_finalizers(key, propagation).is_empty()
     }
 
-    /// Starts to delete an object. Removes it immediately if nothing keeps it.
+    /// Starts to delete an object. Removes it immediately if no finalizer blocks the removal.
     pub(crate) fn start_deletion(&mut self, key: &ObjectKey, propagation: Propagation) -> DeleteResult {
         let Some(stored) = self.find(key) else { return DeleteResult::Gone };
         if stored.object.is_deleting() {
@@ -102,7 +102,7 @@ impl SimState {
         self.update(key, object, true);
     }
 
-    /// Removes an object that is being deleted, once nothing keeps it any more.
+    /// Removes an object that is being deleted, once no finalizer blocks the removal.
     pub(crate) fn remove_if_unblocked(&mut self, key: &ObjectKey) {
         let now = self.now;
         let Some(stored) = self.find(key) else { return };
@@ -140,7 +140,7 @@ impl SimState {
         found.is_some_and(|stored| stored.object.has_finalizer(finalizer))
     }
 
-    /// Removes a finalizer. Also removes the object if that finalizer was all that kept it.
+    /// Removes a finalizer. Also removes the object if it is being deleted and this was the last finalizer.
     pub(crate) fn drop_finalizer(&mut self, key: &ObjectKey, finalizer: &str) {
         let Some(stored) = self.find(key) else { return };
         if !stored.object.has_finalizer(finalizer) {

@@ -14,7 +14,7 @@ pub struct Faults {
     pub conflict: f64,
     /// A call is refused with 429.
     pub too_many_requests: f64,
-    /// Delay that a 429 asks the client for.
+    /// Delay that a 429 response asks the client to wait.
     pub retry_after: Duration,
     /// A call fails with 500 and nothing is written.
     pub server_error: f64,
@@ -28,17 +28,17 @@ pub struct Faults {
     pub watch_repeated: f64,
     /// A list is older than the newest write, or a watch event is late.
     pub stale_read: f64,
-    /// A watch ends with 410.
+    /// A watch ends with the error 410.
     pub gone: f64,
 }
 
 impl Faults {
-    /// Returns faults that never happen.
+    /// Returns a configuration without faults.
     pub fn none() -> Self {
         Self::default()
     }
 
-    /// Returns faults that all have the same probability.
+    /// Returns a configuration in which all faults have the same probability.
     pub fn uniform(probability: f64) -> Self {
         Self {
             conflict: probability,

@@ -8,10 +8,10 @@ use serde_json::{Map, Value};
 
 use super::schema::{ListKind, Schema, item_key};
 
-/// A set of fields.
+/// A set of fields in the FieldsV1 format.
 pub(crate) type Fields = Map<String, Value>;
 
-/// A list that contains an item without its key.
+/// Error for a list that contains an item without its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AmbiguousList(pub(crate) String);
 
@@ -51,7 +51,7 @@ fn fields_of_list(schema: Schema, name: &str, items: &[Value]) -> Result<Fields,
                 let mut below =
                     item.as_object().map(|map| fields_of(schema, map)).transpose()?.unwrap_or_default();
                 below.insert(".".to_owned(), Value::Object(Fields::new()));
-                // Like a server, records items that share a key as a whole.
+                // Items that share a key are recorded as a whole, like on a real server.
                 let is_repeated = fields.contains_key(&key);
                 fields.insert(key, Value::Object(if is_repeated { Fields::new() } else { below }));
             }
@@ -145,7 +145,7 @@ fn collect_conflicting_paths(
     }
 }
 
-/// Removes one path from a set, along with any maps that become empty.
+/// Removes one path from a set, along with any maps that become empty as a result.
 pub(crate) fn remove_path(fields: &mut Fields, path: &[String]) {
     let Some((name, rest)) = path.split_first() else { return };
     if rest.is_empty() {
@@ -158,7 +158,7 @@ pub(crate) fn remove_path(fields: &mut Fields, path: &[String]) {
     }
 }
 
-/// Adds all fields from another set.
+/// Adds all fields of another set.
 pub(crate) fn add_fields(fields: &mut Fields, other: Fields) {
     for (name, theirs) in other {
         match (fields.get_mut(&name), theirs) {

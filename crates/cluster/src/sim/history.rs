@@ -1,4 +1,4 @@
-//! Recent changes of each kind, from which watches are served.
+//! Recent changes to the objects of each kind. Watches are served from them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tidegate_model::{GroupKind, Object, ObjectKey};
 /// One change to one object.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
-    /// Resource version of the cluster directly after the change.
+    /// The cluster's resource version directly after the change.
     pub(crate) revision: u64,
     pub(crate) is_deleted: bool,
     /// The object after the change. If the object was deleted, its last state.
@@ -24,8 +24,8 @@ struct KindHistory {
     changes: VecDeque<Change>,
 }
 
-/// Recent changes. They are not stored on disk: a reopened cluster starts without any, like a restarted API server, and returns
-/// Gone.
+/// Recent changes. They are not stored on disk: like a restarted API server, a reopened cluster starts with
+/// an empty history and returns Gone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
     limit: usize,
@@ -34,7 +34,7 @@ pub(crate) struct History {
     kinds: BTreeMap<GroupKind, KindHistory>,
 }
 
-/// The resource version is older than the history.
+/// Error for a resource version that is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpiredRevision;
 
@@ -75,7 +75,7 @@ impl History {
         Ok(changes.into_iter().flatten())
     }
 
-    /// Returns the revision of the newest known change to a kind, or 0 if there is none.
+    /// Returns the revision of the newest change of a kind, or 0 if the history has no change of that kind.
     pub(crate) fn newest_revision(&self, kind: &GroupKind) -> u64 {
         self.kinds.get(kind).and_then(|track| track.changes.back()).map_or(0, |change| change.revision)
     }

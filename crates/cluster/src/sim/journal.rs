@@ -1,15 +1,16 @@
 //! Persistence of a simulated cluster: a journal of received writes, with periodic snapshots.
 //!
-//! The folder contains `snapshot`, which gives the number of its journal; the journal itself, `journal-<number>`; the audit of
-//! the writes before the journal (`audit_file.rs`); and `reached`, which stores the length of the journal (`journal_length.rs`).
-//! Every line of these files consists of a CRC-32 in hexadecimal, a space, and JSON. A write is added to the journal (by
-//! `write(2)`) before it is acknowledged, so acknowledged writes survive if the process is killed. The journal is not synced to
-//! disk, because a rehearsal doesn't have to survive a power failure.
+//! The folder contains `snapshot`, which contains the number of its journal; the journal `journal-<number>`;
+//! an audit of earlier writes (`audit_file.rs`); and `reached`, which contains the length of the journal
+//! (`journal_length.rs`). Every line of these files consists of a CRC-32 in hexadecimal, a space, and JSON. A
+//! write is added to the journal (by `write(2)`) before it is acknowledged, so acknowledged writes survive if
+//! the process is killed. The journal is not synced to disk, because a rehearsal doesn't have to survive a
+//! power failure.
 //!
 //! The files contain the cluster's objects, including Secrets, so only their owner may read them.
 //!
-//! An incomplete last line is a torn tail and is cut off, unless the journal then becomes shorter than its stored length. Any
-//! other damage is an error that names the line.
+//! An incomplete last line is a torn tail and is cut off, unless this makes the journal shorter than its
+//! stored length. Any other damage is an error that reports the line number.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -32,8 +33,9 @@ use super::snapshot::{Snapshot, SnapshotRef};
 use super::write::Write;
 use super::{SimConfig, SimState};
 
-/// Minimum length of a journal before a snapshot replaces it; the journal must also be longer than the snapshot. Opening a
-/// cluster thus takes milliseconds, and a snapshot is written only after at least as many bytes of journal.
+/// Minimum length of a journal before a snapshot replaces it; the journal must also be longer than the
+/// snapshot. This way, opening a cluster takes milliseconds, and the cluster writes a snapshot only after at
+/// least as many bytes of journal entries.
 const JOURNAL_BYTES_MIN: u64 = 256 * 1024;
 const SNAPSHOT_NAME: &str = "snapshot";
 
@@ -45,11 +47,12 @@ enum Entry {
     Begin { format: u32, now: Timestamp, config: SimConfig },
     /// The cluster was opened with another configuration.
     Configure { now: Timestamp, config: SimConfig },
-    /// A write was received. Includes its audit entry, so that the audit can be read without a replay.
+    /// The cluster received a write. The line includes the write's audit entry, so that the audit can be read
+    /// without a replay.
     Write { now: Timestamp, write: Box<Write>, fault: Option<CallFault>, audit: Vec<AuditEntry> },
 }
 
-/// Borrowed form, for writing.
+/// Borrowed form of a journal line, for writing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 enum EntryRef<'a> {
@@ -129,7 +132,7 @@ fn read_journal<T: DeserializeOwned>(
     let path = journal_path(dir, snapshot.unwrap_or(0));
     if !path.try_exists().map_err(io_error(&path))? {
         match snapshot {
-            // The journal is created before the snapshot that names it.
+            // The journal is created before the snapshot that refers to it.
             Some(_) => return Err(SimError::Missing { path }),
             None if !is_new_folder(dir)? => return Err(SimError::Missing { path: dir.join(SNAPSHOT_NAME) }),
             None => {}
@@ -140,14 +143,14 @@ fn read_journal<T: DeserializeOwned>(
         lines = line;
         take(line, entry)
     })?;
-    // A first journal without its first line does not count, because it doesn't say which cluster to create.
+    // A first journal without its first line is ignored, because it doesn't say which cluster to create.
     if snapshot.is_some() || lines > 0 {
         reached.check_journal(&path, snapshot.unwrap_or(0), bytes, lines)?;
     }
     Ok(bytes)
 }
 
-/// Returns true if a cluster was started in a folder, and at least a part of it is still there.
+/// Returns true if a folder contains at least a part of a stored cluster.
 pub fn has_stored_cluster(dir: &Path) -> Result<bool, SimError> {
     let snapshot = dir.join(SNAPSHOT_NAME);
     Ok(snapshot.try_exists().map_err(io_error(&snapshot))? || !is_new_folder(dir)?)
@@ -179,7 +182,8 @@ fn check_format(path: &Path, found: u32) -> Result<(), SimError> {
     if found == FORMAT_VERSION { Ok(()) } else { Err(SimError::Format { path: path.to_owned(), found }) }
 }
 
-/// A cluster that is restored by replaying a journal. If there is no snapshot, the journal starts with its own first line.
+/// State of a cluster that is being restored from a journal. Without a snapshot, the journal's first line
+/// contains the configuration.
 struct Replay<'a> {
     path: &'a Path,
     state: Option<SimState>,
@@ -315,7 +319,7 @@ impl Journal {
     }
 }
 
-/// Removes files that the snapshot does not name any more.
+/// Removes files that the snapshot no longer refers to.
 fn remove_stale_files(dir: &Path, number: u64, filed: AuditFile) {
     let named = [journal_path(dir, number), filed.path(dir)];
     for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
@@ -331,10 +335,11 @@ fn remove_stale_files(dir: &Path, number: u64, filed: AuditFile) {
 /// Maximum number of times that a reader retries because a snapshot replaced the journal during the read.
 const READ_RETRIES_MAX: usize = 100;
 
-/// Reads the audit of the cluster in a folder, in order. Doesn't need a lock, so another process may be writing meanwhile. The
-/// audit is empty if the folder does not contain a cluster.
+/// Reads the audit of the cluster in a folder, in order. Doesn't need a lock, so another process may write to
+/// the cluster at the same time. The audit is empty if the folder does not contain a cluster.
 ///
-/// The oldest entries of a long audit are dropped. The sequence number of the first entry shows how many.
+/// The oldest entries of a long audit are dropped. The sequence number of the first entry shows how many were
+/// dropped.
 pub fn read_audit(dir: &Path) -> Result<Vec<AuditEntry>, SimError> {
     let mut read = Ok(Vec::new());
     for _ in 0..READ_RETRIES_MAX {

@@ -1,7 +1,8 @@
 //! Stored length of the journal: the file `reached`, with one line of fixed length that is overwritten after every journal entry.
 //!
-//! The line is written after the journal entry, so a killed process leaves a journal that is at least as long as the line says. A
-//! shorter journal was truncated by something else. Without this file, truncation would look like a torn tail.
+//! The line is written after the journal entry, so a killed process leaves a journal that is at least as long
+//! as the line says. A shorter journal must have been truncated by something else. Without this file,
+//! truncation would look like a torn tail.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -23,8 +24,9 @@ pub(crate) struct JournalLength {
 }
 
 impl JournalLength {
-    /// Reads the stored length in a folder; returns the default if the file is absent. While another process is writing, a reader
-    /// must call this before it reads the journal, which is then at least as long.
+    /// Reads the stored length in a folder; returns the default if the file is absent. If another process may
+    /// be writing, call this before reading the journal, so that the journal is at least as long as the
+    /// returned length.
     pub(crate) fn load(dir: &Path) -> Result<Self, SimError> {
         let path = dir.join(FILE_NAME);
         let mut read = Self::read(&path);
@@ -53,8 +55,8 @@ impl JournalLength {
         Ok(Self { journal, bytes })
     }
 
-    /// Refuses a journal that is shorter than the stored length. The length of an earlier journal no longer counts, because the
-    /// next journal was started after it.
+    /// Refuses a journal that is shorter than the stored length. Ignores the stored length of an earlier
+    /// journal, because a newer journal has replaced it.
     pub(crate) fn check_journal(
         self,
         path: &Path,
@@ -67,17 +69,17 @@ impl JournalLength {
         }
         let why = if self.journal == journal {
             format!(
-                "the file was truncated: {bytes} bytes of it are whole records, but {} were written",
+                "the file was truncated: it contains {bytes} bytes of complete records, but {} bytes were written",
                 self.bytes
             )
         } else {
-            format!("it is an older file in place of journal-{}", self.journal)
+            format!("the file is older than the expected journal-{}", self.journal)
         };
         Err(SimError::Damaged { path: path.to_owned(), line: lines + 1, why })
     }
 }
 
-/// The file, which stays open as long as the journal.
+/// The open length file, which stays open as long as the journal.
 #[derive(Debug)]
 pub(crate) struct JournalLengthFile(File);
 

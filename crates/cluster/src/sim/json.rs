@@ -17,7 +17,7 @@ pub(crate) fn field<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> 
     path.iter().try_fold(object.as_value(), |value, name| value.get(*name))
 }
 
-/// Returns the text at a path of fields; empty if there is none.
+/// Returns the string at a path of fields, or an empty string if the field is absent.
 pub(crate) fn text_field<'a>(object: &'a Object, path: &[&str]) -> &'a str {
     field(object, path).and_then(Value::as_str).unwrap_or_default()
 }

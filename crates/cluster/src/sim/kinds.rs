@@ -1,4 +1,4 @@
-//! Kinds that the cluster serves: built-in kinds, and custom kinds whose definition has been established.
+//! Kinds that the cluster serves: built-in kinds, and custom kinds with an established definition.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::json::{has_condition, list_at};
 #[derive(Clone, Debug, PartialEq)]
 struct CustomKind {
     definition: ObjectKey,
-    /// True if only a controller can write the status.
+    /// True if only controllers write the status.
     has_status_subresource: bool,
 }
 
@@ -63,7 +63,7 @@ impl Kinds {
         self.custom.get(kind).map(|custom| custom.definition.clone())
     }
 
-    /// Returns the kind that a definition makes available.
+    /// Returns the kind that is served because of a definition.
     pub(crate) fn kind_served_by(&self, definition: &ObjectKey) -> Option<GroupKind> {
         let found = self.custom.iter().find(|(_, custom)| custom.definition == *definition);
         found.map(|(kind, _)| kind.clone())

@@ -1,4 +1,4 @@
-//! Line format of the files of a stored cluster, and the errors of these files.
+//! Line format of a stored cluster's files, and errors when reading them.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Write};
@@ -53,8 +53,8 @@ pub enum SimError {
 /// Maximum size of a file that is read into memory. A snapshot of 100,000 objects is smaller than this.
 const FILE_MAX_BYTES: u64 = 1 << 30;
 
-/// Maximum length of a journal's first line, which contains a configuration. A journal with a longer first line counts as
-/// started; reading it reports the damage.
+/// Maximum length of a journal's first line, which contains a configuration. A journal with a longer first
+/// line counts as existing, and opening it reports the damage.
 const FIRST_LINE_MAX_BYTES: u64 = 64 * 1024;
 
 /// Opens a file for reading; `None` if it does not exist.
@@ -91,7 +91,7 @@ pub(crate) fn io_error(path: &Path) -> impl FnOnce(io::Error) -> SimError {
 
 /// Formats a line.
 pub(crate) fn format_line(value: &impl Serialize) -> io::Result<Vec<u8>> {
-    // The checksum is inserted once the rest of the line is known.
+    // The checksum is filled in once the rest of the line is known.
     let mut line = b"00000000 ".to_vec();
     serde_json::to_writer(&mut line, value)?;
     let sum = crc32fast::hash(line.get(9..).unwrap_or_default());
@@ -122,7 +122,7 @@ pub(crate) fn write_line(mut file: &File, value: &impl Serialize) -> io::Result<
     serde_json::to_writer(&mut line, value)?;
     let ChecksumWriter { hasher, bytes, .. } = line.into_inner()?;
     file.write_all(b"\n")?;
-    // The checksum is inserted once the rest of the line is known.
+    // The checksum is filled in once the rest of the line is known.
     file.rewind()?;
     file.write_all(format!("{:08x}", hasher.finalize()).as_bytes())?;
     Ok(bytes + 10)
@@ -148,8 +148,9 @@ impl Write for ChecksumWriter<'_> {
     }
 }
 
-/// Reads the complete lines in the first bytes of a file one by one, so that a long file doesn't take memory. Passes each line to
-/// the callback with its number. Returns the length of these lines in bytes.
+/// Reads the complete lines in the first bytes of a file one by one, so that a long file doesn't have to fit
+/// in memory. Passes each line and its number to the callback. Returns the total length of these lines in
+/// bytes.
 pub(crate) fn for_each_line<T: DeserializeOwned>(
     path: &Path,
     bytes: u64,
@@ -170,14 +171,15 @@ pub(crate) fn for_each_line<T: DeserializeOwned>(
     }
 }
 
-/// Returns true if these bytes are the beginning of a line. A killed process cannot leave anything else of a line.
+/// Returns true if these bytes are the beginning of a line. A killed process cannot leave any other kind of
+/// incomplete line.
 pub(crate) fn is_torn(tail: &[u8]) -> bool {
     let (sum, body) = tail.split_at_checked(9).unwrap_or((tail, &[]));
     let is_sum = sum.iter().enumerate().all(|(at, byte)| match at {
         8 => *byte == b' ',
         _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
     });
-    // An incomplete number may be invalid JSON, but at the end of the data that is not an error.
+    // An incomplete number may be invalid JSON, but this is not an error at the end of the data.
     let number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
     let before = body.iter().rposition(|byte| !number(byte)).map_or(0, |last| last.saturating_add(1));
     is_sum
@@ -192,8 +194,8 @@ fn damaged_line_error(path: &Path, line: usize) -> SimError {
     SimError::Damaged { path: path.to_owned(), line, why }
 }
 
-/// Returns true if a file has a first line, or content that a killed process cannot have left. Otherwise the file is treated as
-/// absent.
+/// Returns true if a file has a first line, or content that a killed process cannot have left behind. A file
+/// for which this is false is treated as absent.
 pub(crate) fn has_first_line(path: &Path) -> Result<bool, SimError> {
     let Some(file) = open_file(path)? else { return Ok(false) };
     let mut first = Vec::new();

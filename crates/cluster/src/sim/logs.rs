@@ -1,7 +1,7 @@
 //! Pod logs: lines from an annotation, written one by one while the pod is running.
 //!
-//! A pod that runs for ten seconds and has nine lines writes one line per second. All lines have been written when the pod's time
-//! is over, regardless of its outcome.
+//! A pod that runs for ten seconds and has nine lines writes one line per second. All lines have been written
+//! by the end of the pod's running time, regardless of its outcome.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -45,8 +45,9 @@ impl SimState {
         let key = ObjectKey::new("", "Pod", namespace, pod);
         let stored = self.find(&key).ok_or_else(|| api_error::not_found(&key))?;
         let text = self.logs_annotation(&stored.object).ok_or_else(|| {
-            let reason =
-                format!("simulated pods write no logs; set the annotation {LOGS} to make them write some");
+            let reason = format!(
+                "simulated pods do not write logs; set the annotation {LOGS} to make them write logs"
+            );
             ClusterError::new(ErrorKind::Unsupported, reason)
         })?;
         let lasts = self.behavior_of(stored).ready_after.unwrap_or(self.config.ready_after);
@@ -124,9 +125,11 @@ impl PodLogFollower {
         }
     }
 
-    /// Reads the new lines. Returns the time until the next possible change, if there is no write before.
+    /// Reads the new lines. Returns the time until the next possible change, provided that nothing is written
+    /// earlier.
     fn read_new_lines(&mut self) -> Result<Option<Duration>, ClusterError> {
-        // Mark notifications as seen first, so that a change between this call and the next is not missed.
+        // Mark notifications as seen before reading, so that a change between this call and the next read is
+        // not missed.
         self.changes.borrow_and_update();
         self.schedule.borrow_and_update();
         let Container { namespace, pod, .. } = &self.container;

@@ -13,7 +13,7 @@ pub(crate) struct StoredObject {
     pub(crate) object: Arc<Object>,
     /// `creationTimestamp` in milliseconds.
     pub(crate) created_at: Timestamp,
-    /// Time of the last change to the generation.
+    /// Time of the last generation change.
     pub(crate) changed_at: Timestamp,
     /// True if this is one of the object's first `fail-times` creations, which fail.
     pub(crate) fails: bool,
@@ -50,7 +50,8 @@ impl Objects {
             .insert(name, stored)
     }
 
-    /// Removes an object. Empty maps remain, but there are never more of them than kinds and namespaces that were ever used.
+    /// Removes an object. Empty maps remain, but there are never more of them than kinds and namespaces that
+    /// have been used.
     pub(crate) fn remove(&mut self, key: &ObjectKey) -> Option<StoredObject> {
         self.0.get_mut(&key.group)?.get_mut(&key.kind)?.get_mut(&key.namespace)?.remove(&key.name)
     }

@@ -1,7 +1,7 @@
 //! Field ownership of objects: `metadata.managedFields`.
 //!
-//! In stored objects, each manager's entry is JSON text. As a map, it would take up most of the memory of a small object, and
-//! only writes need it.
+//! In stored objects, each manager's entry is JSON text. As a map, the entry would use most of a small
+//! object's memory, and only writes need the map.
 
 use serde_json::{Value, json};
 use tidegate_model::{FieldHandover, Object, can_be_taken_over};
@@ -68,7 +68,7 @@ fn decode_fields(share: &mut Value) {
     }
 }
 
-/// Returns the object as users receive it.
+/// Returns the object in the form that clients receive, with decoded field maps.
 pub(crate) fn with_decoded_fields(mut object: Object) -> Object {
     if let Some(Value::Array(shares)) = object.metadata_mut().get_mut(MANAGED_FIELDS) {
         shares.iter_mut().for_each(decode_fields);
@@ -120,7 +120,7 @@ impl FieldOwners {
         }
     }
 
-    /// Returns the fields that this writer already owns.
+    /// Returns the fields that this writer currently owns.
     pub(crate) fn own_fields(&self, writer: Writer<'_>) -> Option<&Fields> {
         self.0.iter().find(|share| writer.is_owner(share)).and_then(entry_fields)
     }
@@ -159,8 +159,8 @@ impl FieldOwners {
         }
     }
 
-    /// Moves fields from these managers to the writer, except those that cannot be taken over. Returns true if any field was
-    /// moved.
+    /// Moves fields from these managers to the writer, except fields that cannot be taken over. Returns true
+    /// if any field was moved.
     pub(crate) fn adopt(&mut self, object: &Object, writer: Writer<'_>, managers: &[String]) -> bool {
         let mut taken = Vec::new();
         for share in &mut self.0 {
@@ -219,7 +219,8 @@ impl FieldOwners {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldConflict {
     manager: String,
-    /// API version that the other manager used, as it may have written another version; `None` if it used server-side apply.
+    /// API version that the other manager used, because it may have written another version; `None` if it
+    /// used server-side apply.
     api_version: Option<String>,
     paths: Vec<Vec<String>>,
 }

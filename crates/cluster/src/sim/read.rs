@@ -60,7 +60,8 @@ impl SimState {
         Ok(Listing { objects, resource_version: revision.to_string() })
     }
 
-    /// Returns the objects that an application owns and the objects that the query names. Skips names whose kind is not served.
+    /// Returns the objects that an application owns and the objects that the query lists by name. Skips names
+    /// if their kind is not served.
     pub fn list_live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         self.begin_read(now)?;
         let mut keys = BTreeSet::new();
@@ -74,7 +75,7 @@ impl SimState {
             }
         }
         let named = keys.iter().filter_map(|key| Some(self.find(key)?.object.as_ref()));
-        // A real cluster doesn't search other places, so the simulation doesn't either.
+        // A search in a real cluster doesn't cover other places, so the simulation's search doesn't either.
         let places = self.inventory_keys(&query.inventory);
         let kinds = query.searched_kinds();
         let search = query.tracking_selector(named);
@@ -100,8 +101,8 @@ impl SimState {
         Ok(found.collect())
     }
 
-    /// Returns candidates for the objects of an application, which may include objects of others. Only the default label is
-    /// indexed.
+    /// Returns candidates for an application's objects. They may include objects of other applications. Only
+    /// the default label is indexed.
     fn tracking_candidates<'s>(
         &'s self,
         query: &'s LiveQuery,
@@ -140,7 +141,8 @@ impl SimState {
         Ok(found.into_values().filter(is_pod).map(|stored| stored.object.as_ref().clone()).collect())
     }
 
-    /// Returns the events about an object. The simulation doesn't create events, so these are the events that clients wrote.
+    /// Returns the events about an object. The simulation doesn't create events, so it returns only events
+    /// that clients wrote.
     pub fn events(&mut self, now: Timestamp, object: &Object) -> Result<Vec<Object>, ClusterError> {
         self.begin_read(now)?;
         let events = self.objects_of_kind(&GroupKind::new("", "Event")).map(|(_, stored)| &stored.object);
@@ -171,7 +173,8 @@ impl SimState {
     }
 }
 
-/// Returns the object in the requested version. All served versions of a kind have the same fields here.
+/// Returns the object in the requested API version. In the simulation, all served versions of a kind have the
+/// same fields.
 pub(crate) fn convert_to_version(object: &Object, gvk: &Gvk) -> Object {
     let mut object = object.clone();
     if !has_version(&object, gvk) {

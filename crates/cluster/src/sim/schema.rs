@@ -10,7 +10,7 @@ pub(crate) enum ListKind {
     Atomic,
     /// The list is a set of strings.
     Set,
-    /// Items are maps, with these fields as their key. A missing field has the given default.
+    /// Items are maps, with these fields as their key. A missing field has its default value.
     Keyed(&'static [(&'static str, Option<&'static str>)]),
 }
 
@@ -73,7 +73,7 @@ impl Schema {
     }
 }
 
-/// Returns the key of an item in a keyed list; `None` if the item lacks one of the fields.
+/// Returns an item's key in a keyed list; `None` if the item lacks one of the key fields.
 pub(crate) fn item_key(item: &Value, fields: &[(&str, Option<&str>)]) -> Option<String> {
     let mut key = Map::new();
     for (field, default) in fields {

@@ -30,7 +30,7 @@ pub(crate) struct Snapshot {
     audited: u64,
 }
 
-/// Borrowed form, for writing.
+/// Borrowed form of the state, for writing.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct SnapshotRef<'a> {

@@ -29,13 +29,13 @@ use crate::ClusterError;
 #[derive(Clone, Debug)]
 pub struct SimState {
     pub(crate) config: SimConfig,
-    /// Latest time that this cluster has seen. It never decreases, even if the clock does.
+    /// Latest time that callers have passed to this cluster. It never decreases, even if the clock does.
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
     pub(crate) rng: Rng,
     pub(crate) objects: Objects,
     pub(crate) timers: Timers,
-    /// Number of times that each object with `fail-times` was created.
+    /// Number of times that each object with the `fail-times` annotation was created.
     pub(crate) creations: BTreeMap<String, u32>,
     pub(crate) audit: Audit,
     pub(crate) index: Index,
@@ -68,7 +68,7 @@ impl SimState {
         state
     }
 
-    /// Returns the current configuration. The seed is the cluster's original seed.
+    /// Returns the current configuration. The seed is always the cluster's original seed.
     pub fn config(&self) -> &SimConfig {
         &self.config
     }
@@ -196,7 +196,7 @@ impl SimState {
         let at = self.now + self.config.reaction;
         let children: Vec<ObjectKey> = self.index.children(last.uid()).cloned().collect();
         children.iter().for_each(|child| self.timers.schedule(child, at));
-        // A Deployment that recreates its pods waits until the pods of its ReplicaSets are gone.
+        // A Deployment that recreates its pods waits until the pods of its ReplicaSets are deleted.
         for owner in self.owners(last) {
             let above = self.find(&owner.key).map(|stored| self.owners(&stored.object)).unwrap_or_default();
             above.iter().for_each(|above| self.timers.schedule(&above.key, at));

@@ -10,7 +10,8 @@ use super::behavior::Behavior;
 use super::json::{field, int_at, list_at};
 use crate::ClusterError;
 
-/// More than any rehearsal needs. In the simulation, every replica is an object.
+/// Maximum number of replicas of a workload. Every replica is an object in the simulation, and no rehearsal
+/// needs more.
 const REPLICAS_MAX: i64 = 5_000;
 
 /// Top-level fields of every object.
@@ -93,7 +94,7 @@ pub(crate) fn check_object(key: &ObjectKey, object: &Object) -> Result<(), Clust
     check_content(key, object).map_err(|reason| api_error::invalid(key, &reason))
 }
 
-/// Values that have the wrong type cannot be decoded.
+/// Returns the error for a value of the wrong type, which the server cannot decode.
 fn decode_error(object: &Object, reason: &str) -> ClusterError {
     let (kind, version) = (object.kind(), object.text("/apiVersion"));
     api_error::bad_request(format!("{kind} in version {version:?} cannot be handled as a {kind}: {reason}"))
@@ -107,7 +108,7 @@ fn check_data(key: &ObjectKey, object: &Object) -> Result<(), String> {
     }
 }
 
-/// Checks the requirements of the kind. The error names the field.
+/// Checks the requirements of the kind. An error message contains the field.
 fn check_content(key: &ObjectKey, object: &Object) -> Result<(), String> {
     match (key.group.as_str(), key.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => check_workload(object),
@@ -292,7 +293,8 @@ fn check_containers(object: &Object, spec: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses two items with the same value in a field. Most lists allow that; environment variables do, for example.
+/// Refuses two items with the same value in a field. Most lists allow duplicates, for example lists of
+/// environment variables.
 fn check_unique(list: &str, items: &[Value], field: &str) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for (position, item) in items.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Watches, which return the changes since the last call.
+//! Watches, which return the changes since the previous call.
 
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ impl WatchCursor {
         &self.gvk
     }
 
-    /// Returns the time of the next call if nothing changes before.
+    /// Returns the time at which the caller should call again if nothing changes earlier.
     pub fn wake_at(&self) -> Option<Timestamp> {
         self.delayed.map(|(_, until)| until)
     }
@@ -62,7 +62,7 @@ impl SimState {
             cursor.initial = objects.map(WatchEvent::Applied).collect();
             cursor.initial.push(WatchEvent::Bookmark(self.revision.to_string()));
             (cursor.after, cursor.bookmark) = (self.revision, Some(self.revision));
-        // A revision that is still in the future comes from an earlier run of this cluster.
+        // A revision in the future comes from an earlier run of this cluster.
         } else if after > self.revision || self.history.changes_since(&kind, after).is_err() {
             return Err(api_error::gone(after, self.revision));
         }

@@ -1,4 +1,4 @@
-//! A watch as a stream, which sleeps until an object of its kind changes or a controller step is due.
+//! A watch as a stream. It sleeps until an object of the watched kind changes or a controller step is due.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -55,9 +55,11 @@ impl Watcher {
         }
     }
 
-    /// Fetches the changes. Returns the time until the next possible change, if there is no write before.
+    /// Fetches the changes. Returns the time until the next possible change, provided that nothing is written
+    /// earlier.
     fn fetch_changes(&mut self) -> Result<Option<Duration>, ClusterError> {
-        // Mark notifications as seen first, so that a change between this call and the next is not missed.
+        // Mark notifications as seen before reading, so that a change between this call and the next read is
+        // not missed.
         self.changes.borrow_and_update();
         self.schedule.borrow_and_update();
         let cursor = &mut self.cursor;
@@ -86,8 +88,8 @@ impl Watcher {
     }
 }
 
-/// Returns the delay, which is at least one millisecond, the resolution of the clock. Steps that are due now run at the next
-/// tick.
+/// Returns the delay, at least one millisecond, which is the resolution of the clock. Steps that are already
+/// due run at the next tick.
 fn delay_until(now: Timestamp, at: Timestamp) -> Duration {
     at.since(now).max(Duration::from_millis(1))
 }

@@ -42,7 +42,7 @@ impl SimState {
         self.apply_as(now, FIELD_MANAGER, request)
     }
 
-    /// Writes a manifest with another field manager.
+    /// Writes a manifest as the given field manager.
     pub fn apply_as(
         &mut self,
         now: Timestamp,
@@ -55,7 +55,7 @@ impl SimState {
         }
     }
 
-    /// Deletes an object, or starts its deletion if finalizers keep it.
+    /// Deletes an object, or starts its deletion if finalizers block it.
     pub fn delete(&mut self, now: Timestamp, request: DeleteRequest) -> Result<DeleteResult, ClusterError> {
         match self.write(now, &Write::Delete { request })? {
             WriteResult::Deleted(deleted) => Ok(deleted),
@@ -63,7 +63,8 @@ impl SimState {
         }
     }
 
-    /// Removes one finalizer. Succeeds if the object or the finalizer is already gone, or if the object has another UID.
+    /// Removes one finalizer. Succeeds if the object or the finalizer no longer exists, or if the object has
+    /// another UID.
     pub fn remove_finalizer(
         &mut self,
         now: Timestamp,
@@ -91,7 +92,7 @@ impl SimState {
         self.injector.draw_write_fault()
     }
 
-    /// Executes a write that was received, with its fault. All due steps must have run before.
+    /// Executes a received write with its fault. The caller must run all due steps first.
     pub(crate) fn execute(
         &mut self,
         write: &Write,
@@ -187,7 +188,8 @@ impl SimState {
         Ok(self.find(key).map(|stored| stored.object.resource_version().to_owned()))
     }
 
-    /// Creates an object that doesn't have a resource version; otherwise replaces the version that it names.
+    /// Creates an object that doesn't have a resource version. Otherwise replaces the version in
+    /// `metadata.resourceVersion`.
     fn execute_put(
         &mut self,
         object: &Object,
@@ -253,10 +255,11 @@ impl SimState {
             operation: request.operation,
         };
         self.execute_delete(&delete, refusal)?;
-        // A client would wait for the pod to terminate; here the pod ends immediately.
+        // A client would wait for the pod to terminate; the simulation ends the pod immediately.
         self.finish_deletion_now(&key, request.dry_run);
         if request.dry_run {
-            // A client can only dry-run the deletion, because the old object would make a dry run of the creation fail.
+            // A client can dry-run only the deletion, because a dry run of the creation would fail while the
+            // old object exists.
             let prepared = self.prepare_manifest(&request.object)?;
             let message = WriteKind::Create.result_message(&prepared.key, true, true, true);
             return Ok(ApplyResult {
@@ -289,7 +292,8 @@ impl SimState {
         self.run_audited(attempt, refusal, |state| state.delete_object(request))
     }
 
-    /// Removes a finalizer in the same way as a client: reads the object first, and writes only if the finalizer is there.
+    /// Removes a finalizer in the same way as a client: reads the object first, and writes only if the
+    /// finalizer exists.
     fn execute_remove_finalizer(
         &mut self,
         (key, uid): (&ObjectKey, &str),
@@ -326,7 +330,7 @@ impl SimState {
         result
     }
 
-    /// Returns the key of a manifest, without the namespace if the kind is cluster-scoped.
+    /// Returns the key of a manifest's object, without the namespace if the kind is cluster-scoped.
     fn request_key(&self, object: &Object) -> ObjectKey {
         let (gvk, mut key) = (gvk_of(object), key_of(object));
         if self.kinds.is_namespaced(&gvk) == Some(false) {

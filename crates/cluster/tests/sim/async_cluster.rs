@@ -1,4 +1,4 @@
-//! The cluster behind the `Cluster` trait, on paused time.
+//! The simulated cluster behind the `Cluster` trait, with paused time.
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ async fn calls_have_latency_and_can_be_dropped() {
     let started = Instant::now();
     cluster.apply(request(&config_map("web", json!({})), SSA)).await.unwrap();
     assert_eq!(started.elapsed(), ms(100));
-    // Dropped before half of the latency: never received. Afterwards: done without a response.
+    // A call dropped before half of the latency was never received. A call dropped later was executed, but
+    // its response is lost.
     for (name, patience, done) in [("early", 49, false), ("late", 51, true)] {
         let call = cluster.apply(request(&config_map(name, json!({})), SSA));
         assert!(tokio::time::timeout(ms(patience), call).await.is_err());

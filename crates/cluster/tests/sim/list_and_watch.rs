@@ -1,4 +1,4 @@
-//! Following objects across the ends of watches.
+//! Continuous observation of objects when watches end.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -23,7 +23,7 @@ struct WatchEndingCluster {
     cluster: Arc<SimCluster>,
     /// Received calls: `list`, or the start version of a watch.
     calls: Mutex<Vec<String>>,
-    /// A change ends all open watches.
+    /// A change to this value ends all open watches.
     end: watch::Sender<()>,
     /// Error to return instead of a watch.
     refusal: Mutex<Option<ErrorKind>>,
@@ -67,7 +67,7 @@ struct WatcherTest {
 }
 
 impl WatcherTest {
-    /// Creates a cluster with one object, which is listed.
+    /// Creates a cluster that contains one object, and waits until that object is listed.
     async fn new(history: usize, is_empty: bool) -> Self {
         let config = SimConfig { history, ..SimConfig::default() };
         let cluster = Arc::new(SimCluster::in_memory(config, Clock::tokio(START)));
@@ -107,13 +107,13 @@ impl WatcherTest {
         }
     }
 
-    /// Checks that there is no event, regardless of how long the test waits.
+    /// Checks that no event is delivered, regardless of how long the test waits.
     async fn is_silent(&mut self) {
         let change = tokio::time::timeout(ms(3_600_000), self.next_change()).await;
         assert!(change.is_err(), "{change:?}");
     }
 
-    /// Lets the follower run until it is idle, without advancing time.
+    /// Runs the list-and-watch stream until it is idle, without advancing time.
     async fn settle(&mut self) {
         for _ in 0..10 {
             assert_eq!(self.next_change().now_or_never(), None);

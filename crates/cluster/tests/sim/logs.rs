@@ -1,4 +1,4 @@
-//! Logs of pods, followed across broken streams.
+//! Continuous log streams of pods when single streams break.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -21,7 +21,7 @@ const BACKOFF: WatchBackoff = WatchBackoff { min: Duration::from_millis(300), ma
 /// Position at which a stream is cut.
 #[derive(Clone, Copy, Debug)]
 enum CutPoint {
-    /// At the end of a line, like a server that ends the stream.
+    /// At the end of a line, as when a server ends the stream.
     EndOfLine,
     Error(ErrorKind),
     /// In the middle of a line.
@@ -54,7 +54,8 @@ impl Layer for CuttingCluster {
     async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError> {
         let opened = self.opened_streams.fetch_add(1, Ordering::SeqCst) + 1;
         let cut = self.cut;
-        // A server repeats a whole second, so each stream must be able to get further than the previous one.
+        // A server repeats a whole second, so each stream must be able to deliver more lines than the
+        // previous one.
         let (lines, after) =
             (self.cluster.follow_logs(container, from).await?, self.lines_per_stream * opened);
         let lines = lines.enumerate().scan(false, move |is_cut, (number, line)| {
@@ -85,7 +86,7 @@ impl Layer for CuttingCluster {
     }
 }
 
-/// Creates a pod with this duration and number of lines.
+/// Creates a pod that runs for this time and writes this number of log lines.
 async fn create_pod(lasts: &str, lines: usize) -> (Arc<SimCluster>, Object, Vec<String>) {
     let cluster = Arc::new(SimCluster::in_memory(SimConfig::default(), Clock::tokio(START)));
     let expected: Vec<String> =
@@ -118,7 +119,7 @@ async fn lines_are_written_evenly_and_end_with_the_pod() {
         lines.map(|line| (began.elapsed().as_secs(), line.unwrap().text)).collect().await;
     assert_eq!(seen, (1..).zip(expected.iter().cloned()).collect::<Vec<_>>());
     assert_eq!(began.elapsed().as_secs(), 10, "it ends with the pod");
-    // The end of the log is the latest line so far.
+    // The log currently ends with the latest line.
     let text = cluster.logs("default", "talker", "main", 1 << 20).await.unwrap();
     assert_eq!(text, expected.join("\n"));
     let last = cluster.follow_logs(&container(), LogStart::Last(2)).await.unwrap();
@@ -212,14 +213,14 @@ async fn an_unfinished_line_is_not_requested_forever() {
         opened_streams: AtomicUsize::new(0),
     };
     let stammering = Arc::new(MidLineCuttingCluster(Arc::new(cutting)));
-    // The container doesn't write any more.
+    // The container doesn't write any more lines.
     tokio::time::sleep(Duration::from_secs(5)).await;
     let began = Instant::now();
     let lines =
         follow_container(Arc::clone(&stammering) as _, container(), pod.uid().to_owned(), 1000, BACKOFF);
     assert_eq!(collect_texts(lines).await, expected[..1], "complete lines are returned once");
-    // One stream that was opened before the container was known to have ended, one after that, then retries with delays up to the
-    // limit.
+    // One stream was opened before the container's end was noticed and one after it, followed by retries with
+    // delays up to the limit.
     assert_eq!(stammering.0.opened_streams.load(Ordering::SeqCst), 2 + 16);
     let paused = began.elapsed();
     assert!(paused >= BACKOFF.max * 12 && paused <= BACKOFF.max * 16, "{paused:?}");

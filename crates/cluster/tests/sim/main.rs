@@ -1,4 +1,5 @@
-//! Behavior of the simulated cluster, one file per topic. Tests never sleep, because time is just a number here.
+//! Behavior of the simulated cluster, one file per topic. Tests never sleep, because simulated time is just a
+//! number.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

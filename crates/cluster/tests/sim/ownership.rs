@@ -50,7 +50,7 @@ fn force_takes_over_a_field_from_its_owner() {
     let mine = workload("Deployment", "api", "api:1", json!({}));
     world.apply(&mine);
     world.state.apply_as(world.now, "autoscaler", request(&scaler(5), FORCE)).unwrap();
-    // The field is no longer in our manifest, but stays because another manager owns it.
+    // The field is no longer in our manifest, but it remains because another manager owns it.
     let mut without = mine.clone();
     without.section_mut("spec").remove("replicas");
     assert_eq!(world.apply(&without).integer("/spec/replicas"), Some(5));
@@ -124,7 +124,7 @@ fn items_with_missing_or_duplicate_keys_are_refused() {
          .spec.template.spec.containers: duplicate entries for key [name=\"a\"]";
     assert_refused(&error, ErrorKind::Invalid, text);
     assert_eq!(error.refusal.as_deref(), Some(&Refusal::DuplicateItems));
-    // Two containers with the same name are refused, regardless of the way of writing.
+    // Two containers with the same name are refused, regardless of the write mode.
     for mode in [WriteMode::ClientSideApply, WriteMode::Create { client_side: false }, REPLACE] {
         let error = world.refused_write(&twice, mode);
         let text = "spec.template.spec.containers[1].name: Duplicate value: \"a\"";
@@ -139,7 +139,7 @@ fn items_with_missing_or_duplicate_keys_are_refused() {
     );
 }
 
-/// As on a server, only server-side apply refuses two variables with the same name.
+/// Only server-side apply refuses two variables with the same name, as on a real server.
 #[test]
 fn repeated_keys_can_be_written_on_the_client_side() {
     let mut world = World::new();
@@ -168,7 +168,7 @@ fn repeated_keys_can_be_written_on_the_client_side() {
             assert_eq!(env(&after), items, "{mode:?}");
         }
     }
-    // A server-side apply replaces all items that have the key of one of its items.
+    // A server-side apply replaces all live items that share a key with an applied item.
     world.write(&api(json!([five, six])), REPLACE).unwrap();
     let after = world.write(&api(json!([six])), FORCE).unwrap().object;
     assert_eq!(env(&after), json!([six]));
@@ -236,12 +236,13 @@ fn managed_fields_have_the_format_of_kubernetes() {
     }]);
     let read = world.state.get(world.now, &job.gvk(), "default", "m").unwrap().unwrap();
     assert_eq!(read.pointer("/metadata/managedFields"), Some(&expected));
-    // The response to a write has the compact form.
+    // The response to a write contains managed fields as JSON text.
     let short = job.text("/metadata/managedFields/0/fieldsV1");
     assert_eq!(serde_json::from_str::<Value>(short).unwrap(), expected[0]["fieldsV1"]);
 }
 
-/// Fields that kubectl wrote and that are no longer in the manifest must be removed, but fields of others must stay.
+/// Fields that kubectl wrote and that are no longer in the manifest must be removed, but fields of other
+/// managers must remain.
 #[test]
 fn fields_applied_by_kubectl_are_taken_over() {
     let mut world = World::new();
@@ -255,7 +256,7 @@ fn fields_applied_by_kubectl_are_taken_over() {
     world.state.apply_as(now, "kubectl-client-side-apply", kubectl).unwrap();
     world.state.apply_as(now, "other", request(&data(json!({"theirs": "1"})), SSA)).unwrap();
     let ours = data(json!({"kept": "2"}));
-    // Without a takeover, kubectl's fields stay.
+    // Without a takeover, kubectl's fields remain.
     let mut dry = request(&ours, FORCE);
     dry.dry_run = true;
     let stays = world.state.apply(now, dry).unwrap().object;

@@ -148,7 +148,8 @@ fn a_journal_cut_anywhere_loses_no_acknowledged_write() {
     let journal = dir.path().join("journal-0");
     let length = || usize::try_from(fs::metadata(&journal).unwrap().len()).unwrap();
     let cluster = open_cluster(dir.path(), &clock).unwrap();
-    // Length of the journal when each write was acknowledged, starting with the first line, and the stored length at that time.
+    // Length of the journal after the first line and after each acknowledged write, and the stored length at
+    // each of these times.
     let reached = || fs::read(dir.path().join("reached")).unwrap();
     let mut acknowledged = vec![length()];
     let mut remembered = vec![reached()];
@@ -170,7 +171,7 @@ fn a_journal_cut_anywhere_loses_no_acknowledged_write() {
         assert_eq!(read_audit(copy.path()).unwrap().len(), kept, "cut at {cut}");
         let reopened =
             open_cluster(copy.path(), &clock).unwrap_or_else(|error| panic!("cut at {cut}: {error}"));
-        // A journal that lacks its first line is a new cluster, which is created now.
+        // A folder whose journal lacks its first line counts as new, so the cluster is created now.
         if cut >= acknowledged[0] {
             assert_eq!(reopened.objects(), worlds[kept], "cut at {cut}");
         }
@@ -223,7 +224,8 @@ fn damage_is_reported_with_its_location() {
     assert!(open_cluster(dir.path(), &clock).is_err() && read_audit(dir.path()).is_err());
 }
 
-/// A killed process leaves the beginning of the record that it was writing, and never less than it acknowledged.
+/// A killed process leaves the beginning of the record that it was writing, and never loses an acknowledged
+/// record.
 #[test]
 fn a_journal_that_no_kill_can_leave_is_damaged() {
     let (dir, clock) = (TempDir::new().unwrap(), ManualClock::default());
@@ -251,8 +253,8 @@ fn a_journal_that_no_kill_can_leave_is_damaged() {
         fails(garbage, "not the start of a record");
         fails(&[&whole, garbage].concat(), "not the start of a record");
     }
-    // A journal that lacks its first line counts as absent. The folder then contains no cluster, and the stored length no longer
-    // counts.
+    // A journal that lacks its first line counts as absent. The folder then contains no cluster, and the
+    // stored length is ignored.
     for cut in [0, 1, 8, 9, 10, first - 1] {
         fs::write(&journal, &whole[..cut]).unwrap();
         assert!(!has_stored_cluster(dir.path()).unwrap(), "cut at {cut}");
@@ -293,7 +295,7 @@ fn a_truncated_journal_after_a_snapshot_is_damaged() {
     fs::write(dir.path().join("snapshot"), snapshot).unwrap();
     fs::write(&journal, b"").unwrap();
     let error = open_cluster(dir.path(), &clock).map(drop).unwrap_err().to_string();
-    assert!(error.contains("in place of journal-2"), "{error}");
+    assert!(error.contains("older than the expected journal-2"), "{error}");
 }
 
 #[test]

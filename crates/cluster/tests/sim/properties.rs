@@ -1,4 +1,4 @@
-//! Invariants that hold after any writes in any order.
+//! Invariants that hold after any sequence of writes.
 
 use std::collections::BTreeMap;
 
@@ -102,7 +102,7 @@ fn version_of(object: &Object) -> u64 {
     object.resource_version().parse().unwrap()
 }
 
-/// Checks that versions reflect exactly the changes between two moments.
+/// Checks that resource versions and generations reflect exactly the changes between two points in time.
 fn check_versions(
     before: &BTreeMap<String, Object>,
     after: &BTreeMap<String, Object>,
@@ -120,7 +120,8 @@ fn check_versions(
             "{name}: a version for every change"
         );
         assert!(version_of(then) <= version_of(now) && then.generation() <= now.generation());
-        // A volume name or a scheduled pod does not start a new generation, so for other kinds this holds in only one direction.
+        // A volume name or the scheduling of a pod does not increase the generation, so for some kinds this
+        // holds in only one direction.
         let same = without_metadata_and_status(then) == without_metadata_and_status(now);
         assert!(!same || then.generation() == now.generation(), "{name}: a generation only for a new spec");
         assert!(
@@ -131,7 +132,7 @@ fn check_versions(
     }
 }
 
-/// Checks that no object remains whose owner is gone, once the cluster is idle.
+/// Checks that no object outlives its owner once the cluster is idle.
 fn check_no_orphans(world: &mut World) {
     world.run_until_idle();
     let uids: Vec<String> = world.state.objects().map(|object| object.uid().to_owned()).collect();

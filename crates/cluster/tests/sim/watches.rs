@@ -10,7 +10,7 @@ fn start_watch(world: &mut World, kind: &str, from: &str) -> WatchCursor {
     world.state.watch_since(world.now, &gvk(kind), from).unwrap()
 }
 
-/// Returns the events of a cursor in short form.
+/// Returns a short description of the events that a watch cursor delivers.
 fn describe_events(world: &mut World, cursor: &mut WatchCursor) -> Vec<String> {
     let events = world.state.next_changes(world.now, cursor).unwrap();
     let text = events.iter().filter_map(|event| match event {

@@ -282,7 +282,7 @@ fn other_kinds_become_healthy_after_their_delay() {
             object.metadata_mut().insert("annotations".to_owned(), annotations);
             assert_health_over_time(&object, times);
         };
-        // A PodDisruptionBudget is not unhealthy while there are too few pods.
+        // A PodDisruptionBudget remains healthy while there are too few pods.
         let early = if kind == "PodDisruptionBudget" { Healthy } else { Progressing };
         course_of(json!({}), &[(100, early), (300, Healthy)]);
         course_of(json!({"sim.tidegate.dev/outcome": "never-ready"}), &[(900_000, early)]);

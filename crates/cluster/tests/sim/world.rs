@@ -1,4 +1,4 @@
-//! A small world for tests: a cluster, a time, and short helper functions.
+//! A small environment for tests: a cluster, a current time, and short helper functions.
 
 use std::time::Duration;
 
@@ -61,7 +61,8 @@ pub(crate) fn config_map(name: &str, data: Value) -> Object {
     manifest("ConfigMap", name, json!({"data": data}))
 }
 
-/// Creates a workload with one container and its image. The annotations of the simulation are given without their prefix.
+/// Creates a workload with one container and its image. Callers pass the simulation's annotations without
+/// their prefix.
 pub(crate) fn workload(kind: &str, name: &str, image: &str, behavior: Value) -> Object {
     let annotations: serde_json::Map<String, Value> = behavior
         .as_object()
@@ -82,7 +83,7 @@ pub(crate) fn workload(kind: &str, name: &str, image: &str, behavior: Value) -> 
     manifest(kind, name, json!({"metadata": {"annotations": annotations}, "spec": spec}))
 }
 
-/// Returns the object with the value at a path such as `/spec/replicas` changed.
+/// Returns a copy of the object with a new value at a path such as `/spec/replicas`.
 pub(crate) fn with_value(object: &Object, path: &str, value: Value) -> Object {
     let mut whole = object.as_value().clone();
     let (parent, field) = path.rsplit_once('/').unwrap();

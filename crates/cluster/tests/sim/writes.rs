@@ -75,7 +75,7 @@ fn only_a_changed_spec_increases_the_generation() {
             (seen.integer("/status/observedGeneration"), seen.integer("/status/readyReplicas")),
             (Some(2), Some(2))
         );
-        // The simulated behavior counts as part of a workload's template.
+        // The simulation annotations count as part of a workload's template.
         let annotated = with_value(
             &scaled.object,
             "/metadata/annotations",
@@ -158,7 +158,7 @@ fn a_dry_run_validates_and_writes_nothing() {
             assert!(applied.message.ends_with(" (server dry run)"), "{}", applied.message);
             assert_eq!(applied.object.text("/spec/template/spec/containers/0/image"), "api:2");
             let audit = world.last_audit();
-            // If the object exists, only its deletion can be dry-run.
+            // If the object exists, only the deletion can be a dry run.
             let expected = if mode == RECREATE { (code, true) } else { (code, created) };
             assert_eq!((audit.code, applied.is_created, audit.dry_run), (expected.0, expected.1, true));
         }

@@ -22,7 +22,7 @@ pub(crate) enum ClusterMessage {
     UnwatchOperation(OperationId),
     /// Use these health rules from now on. Drops all watches; operations subscribe again.
     SetHealthRules(HealthRules),
-    /// Panic, as a bug in this actor would.
+    /// Panic, like a bug in this actor would.
     #[cfg(test)]
     Panic,
 }

@@ -1,8 +1,8 @@
 //! The log actor: group commit.
 //!
-//! Batches of operations and other machines that arrive while a group is being written form the next group, which needs only one
-//! flush. The log blocks, so it is called on a blocking thread. Only one group is in flight at a time, even across a restart of
-//! the actor: the new actor waits for the write in progress.
+//! While one group is being written, arriving batches from operations and other machines form the next group,
+//! which needs only one flush. Log calls block, so they run on a blocking thread. Only one group is in flight
+//! at a time, even across a restart of the actor: the new actor waits for the write in progress.
 //!
 //! The sender of a batch is always notified of its outcome, even if the outcome is unknown.
 
@@ -22,15 +22,15 @@ use crate::log::{AppendFailure, Log, LogFailure, is_rejection};
 /// Maximum number of batches in one group, which keeps each flush short.
 const GROUP_MAX: usize = 1024;
 
-/// Number of groups that hold a single batch after the log has rejected a group. The operation with the rejected batch
-/// retries, and must not make other operations fail with it.
+/// Number of groups that contain a single batch after the log has rejected a group. The operation with the
+/// rejected batch retries, and its failures must not affect other operations.
 const SINGLE_BATCH_GROUPS: usize = 256;
 
-/// Encodes records. Runs on the blocking thread, because a snapshot can be large. The log does not know which machine they belong
-/// to.
+/// Encodes records. Runs on the blocking thread, because a snapshot can be large. The log does not know which
+/// state machine the records belong to.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
-/// Reports the outcome of a batch to its sender, once.
+/// Callback that reports the outcome of a batch to its sender, once.
 pub(crate) type OutcomeCallback = Box<dyn FnOnce(Result<(), AppendFailure>) + Send>;
 
 /// Histogram bounds of flush durations in seconds, ranging from a fast disk to a disk that hangs.
@@ -42,11 +42,11 @@ pub(crate) struct LogMetrics {
     pub flushes: DurationHistogram,
     /// Number of batches whose outcome isn't known yet.
     pub pending_batches: AtomicU64,
-    /// Notified after a group that makes a log compaction due.
+    /// Notified when a group has made a log compaction due.
     pub compaction_due: Notify,
 }
 
-/// Handle to the current log actor; it survives restarts of the actor.
+/// Handle to the current log actor. The handle remains valid when the actor restarts.
 pub(crate) struct LogHandle {
     pub metrics: Arc<LogMetrics>,
     /// `None` while the actor restarts.
@@ -83,7 +83,7 @@ impl LogHandle {
                     return Ok(());
                 }
             }
-            // The actor has failed: it is replaced, or the log is given up.
+            // The actor has failed: either it is replaced, or the engine stops using the log.
             changes.changed().await.map_err(|_| EngineError::Stopped)?;
         }
     }
@@ -93,7 +93,7 @@ impl LogHandle {
         self.actor.send_replace(actor);
     }
 
-    /// Makes the actor panic, as a bug in it would.
+    /// Makes the actor panic, like a bug in this actor would.
     #[cfg(test)]
     pub fn panic(&self) {
         if let Some(actor) = self.actor.borrow().as_ref() {
@@ -102,7 +102,7 @@ impl LogHandle {
     }
 }
 
-/// Reports the outcome of a batch exactly once, even if its owner is dropped.
+/// Reports the outcome of a batch exactly once, even if the reporter is dropped.
 pub(crate) struct OutcomeReporter(Option<OutcomeCallback>, Arc<LogMetrics>);
 
 impl OutcomeReporter {
@@ -132,7 +132,7 @@ pub(crate) enum LogMessage {
     Flush(oneshot::Sender<()>),
     /// Outcome of the group in flight.
     Written(Result<(), AppendFailure>),
-    /// Panic, as a bug in this actor would.
+    /// Panic, like a bug in this actor would.
     #[cfg(test)]
     Panic,
 }
@@ -143,7 +143,7 @@ pub(crate) struct LogActor;
 pub(crate) struct LogArguments {
     pub log: Log,
     pub failure: LogFailure,
-    /// Held while a group is written, by the current or a failed actor.
+    /// Permit held while a group is written, by the current actor or a failed predecessor.
     pub write_permit: Arc<Semaphore>,
     pub metrics: Arc<LogMetrics>,
 }
@@ -163,7 +163,7 @@ pub(crate) struct LogState {
     /// Notified when the group in flight is written.
     reporters: Vec<OutcomeReporter>,
     flush_replies: Vec<oneshot::Sender<()>>,
-    /// Number of remaining groups that hold a single batch, after the log has rejected a group.
+    /// Number of remaining groups that contain a single batch, after the log has rejected a group.
     single_batch_groups: usize,
 }
 
@@ -186,7 +186,7 @@ impl Actor for LogActor {
             flush_replies,
             single_batch_groups: 0,
         };
-        // A failed actor may have left a group in flight. An empty group waits for it.
+        // A failed actor may have left a group in flight. Writing an empty group waits for it.
         state.start_write(&myself, Vec::new());
         Ok(state)
     }
@@ -255,7 +255,8 @@ impl LogState {
         let (log, failure, permit) = (Arc::clone(log), Arc::clone(failure), Arc::clone(write_permit));
         let measures = Arc::clone(metrics);
         let myself = myself.clone();
-        // Not awaited: meanwhile the next group collects batches. The outcome returns as a message.
+        // Not awaited, so that the next group can collect batches in the meantime. The outcome arrives as a
+        // message.
         tokio::spawn(async move {
             // The semaphore is never closed.
             let Ok(_permit) = permit.acquire_owned().await else { return };

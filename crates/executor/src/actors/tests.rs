@@ -29,7 +29,7 @@ struct LoadTest {
     engine: Engine,
 }
 
-/// A hook that is deleted on success, servers, and a later wave.
+/// Returns manifests of a hook that is deleted on success, of servers, and of a later wave.
 fn manifests(name: &str) -> String {
     let hook = |hook: &str, phase: &str| {
         format!(
@@ -149,7 +149,7 @@ async fn operations_continue_after_a_shared_actor_panics() {
                         went_on += 1;
                         true
                     }
-                    // The operation was not in the log yet.
+                    // The operation had not been recorded in the log yet.
                     Err(EngineError::StartFailed { reason, .. }) if reason.contains("start it again") => {
                         false
                     }
@@ -163,7 +163,7 @@ async fn operations_continue_after_a_shared_actor_panics() {
     assert!(went_on > 300, "{went_on}");
 }
 
-/// The operation is only waiting for its servers. Without watches it would wait forever.
+/// An operation that is only waiting for its servers would wait forever without watches.
 #[tokio::test(start_paused = true)]
 async fn operations_subscribe_again_after_watches_are_lost() {
     let load = LoadTest::new().await;
@@ -191,7 +191,7 @@ async fn a_cluster_actor_that_keeps_failing_ends_its_operations_with_the_reason(
         assert!(view.message.contains(said), "{}", view.message);
         load.check_hooks(&format!("slow{number}"), false, "given up");
     }
-    // The failure is not permanent: the next operation waits until it can watch.
+    // The failure is not permanent: the next operation waits until the cluster can be watched again.
     let next = load.submit("app7").await;
     assert_eq!(load.wait(next).await.unwrap().phase, OperationPhase::Succeeded);
 }
@@ -220,7 +220,7 @@ async fn a_log_actor_that_keeps_failing_ends_the_engine_with_the_reason() {
     assert!(matches!(&error, EngineError::LogFailed { .. }), "{error}");
 }
 
-/// Only failures within the window count.
+/// Only failures within the restart window count.
 #[tokio::test(start_paused = true)]
 async fn failures_outside_the_window_do_not_end_an_actor() {
     let load = LoadTest::new().await;
@@ -235,7 +235,7 @@ async fn failures_outside_the_window_do_not_end_an_actor() {
     }
 }
 
-/// Reports when a linked task ends.
+/// Actor that reports when a linked task ends.
 struct ParentActor(tokio::sync::mpsc::UnboundedSender<()>);
 
 impl Actor for ParentActor {
@@ -287,7 +287,7 @@ async fn an_engine_that_ends_unexpectedly_reports_it() {
     let operation = load.submit("app").await;
     assert!(load.engine.failure().is_none());
 
-    // As after a panic, messages to the supervisor are lost from here on.
+    // From here on, messages to the supervisor are lost, as after a panic.
     load.engine.supervisor.kill();
     let ended = load.wait(operation).await;
 

@@ -51,7 +51,8 @@ impl Drop for EndNotifier {
 }
 
 impl ClaimTask {
-    /// Acquires and holds the claim. Once there is no claim to hold, notifies the operation and returns.
+    /// Acquires and holds the claim. Notifies the operation and returns once there is no claim to hold any
+    /// more.
     pub async fn run(self) {
         let Self { environment, claimant, locations, if_taken, previous_location, observations } = self;
         let mut last = EndNotifier { inbox: environment.inbox.clone(), news: None };
@@ -77,7 +78,7 @@ pub(crate) struct EngineEnvironment {
     pub inbox: Inbox,
     pub coverage: Arc<LeaseCoverage>,
     pub operation: OperationId,
-    /// Start of the keeper's time. Shared by all keepers during one wait.
+    /// Start of the keeper's monotonic time. All keepers of one wait share it.
     pub started_at: Instant,
 }
 
@@ -145,7 +146,7 @@ impl KeeperEnvironment for EngineEnvironment {
 
 /// Returns the rights needed to create, renew and release a Lease.
 pub(super) fn required_rights(place: &ClaimLocation) -> BTreeSet<Right> {
-    // A permission check for `create` doesn't know the name yet.
+    // A permission check for `create` doesn't include the object name.
     let rights = [("create", ""), ("get", place.name.as_str()), ("update", place.name.as_str())];
     let right = |(verb, name): (_, &str)| Right {
         verb,
@@ -169,7 +170,7 @@ impl ClaimRelease {
         let Self { environment, claimant, locations } = self;
         let giving = keeper::release_claim(&environment, &claimant, &locations);
         if tokio::time::timeout(RELEASE_TIMEOUT, giving).await.is_err() {
-            tracing::warn!("failed to release a claim in time; it expires");
+            tracing::warn!("failed to release a claim in time; it will expire");
         }
     }
 }

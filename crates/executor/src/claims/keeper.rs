@@ -24,13 +24,14 @@ pub(super) trait KeeperEnvironment: Send + Sync {
     -> impl Future<Output = Result<Option<Lease>, ClusterError>> + Send;
     /// Writes a Lease unless the Lease has changed since it was read.
     fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
-    /// Returns the missing rights to hold a claim here, as text. `None` if no missing right is known.
+    /// Returns a description of the missing rights to hold a claim at this location. `None` if no missing
+    /// right is known.
     fn missing_rights(
         &self,
         place: &ClaimLocation,
     ) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
-    /// Returns true if our own log records that this operation has finished. Its claim was then left behind by a
-    /// process that was killed before the release.
+    /// Returns true if our own log records that this operation has finished. In that case a process was
+    /// killed before it released the claim.
     fn is_over(&self, operation: &str) -> impl Future<Output = bool> + Send;
     /// Sleeps.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
@@ -38,7 +39,7 @@ pub(super) trait KeeperEnvironment: Send + Sync {
     fn now(&self) -> Timestamp;
     /// Returns the monotonic time since the start.
     fn elapsed(&self) -> Duration;
-    /// Returns the point in time for [`Self::record_renewal`].
+    /// Returns the current point in time for [`Self::record_renewal`].
     fn moment(&self) -> Self::Moment;
     /// Records a successful renewal that began at this moment.
     fn record_renewal(&self, began: Self::Moment);
@@ -46,7 +47,7 @@ pub(super) trait KeeperEnvironment: Send + Sync {
     fn report(&self, news: ClaimEvent);
 }
 
-/// Keeps the claim of one operation.
+/// Acquires and keeps the claim of one operation.
 pub(super) struct ClaimKeeper<A> {
     pub environment: A,
     pub claimant: Claimant,
@@ -58,8 +59,8 @@ pub(super) struct ClaimKeeper<A> {
     pub observations: ObservationStore,
 }
 
-/// Observations while waiting for other operations' claims. They outlive a keeper that gives up on a call, so that a
-/// dead holder doesn't gain time from that.
+/// Observations while waiting for other operations' claims. They outlive a keeper that gives up on a call, so
+/// that a new keeper doesn't restart the expiry of a dead holder's claim.
 #[derive(Clone, Default)]
 pub(crate) struct ObservationStore(Arc<Mutex<HolderObservations>>);
 
@@ -77,7 +78,7 @@ enum Attempt {
         is_renewing: bool,
     },
     Lost(Option<ClaimHolder>),
-    /// Another writer changed it at the same moment.
+    /// Another writer changed the Lease at the same moment.
     Conflict,
     /// The namespace does not exist or is being deleted.
     NoNamespace(ClusterError),
@@ -88,7 +89,7 @@ enum ClaimLoss {
     Over(ClaimEvent),
     /// Renewal is forbidden.
     Forbidden(ClusterError),
-    /// The namespace, and the Lease with it, is gone or being deleted.
+    /// The namespace, and with it the Lease, no longer exists or is being deleted.
     NoNamespace(ClusterError),
 }
 
@@ -133,7 +134,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Acquires the claim, regardless of how long another operation holds it.
+    /// Acquires the claim, waiting as long as another operation holds it.
     async fn acquire(&self) -> Result<Box<HeldClaim>, Result<ClaimEvent, CallError>> {
         if let Some(place) = &self.previous_location {
             return self.reacquire(place, None).await.map_err(Ok);
@@ -169,8 +170,9 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Acquires a claim again that the operation held before. The operation then continues immediately, or without a
-    /// claim where claims are forbidden, unless another operation was observed to have taken the claim.
+    /// Reacquires a claim that the operation held before. The operation then continues immediately, or
+    /// without a claim where claims are forbidden, unless another operation was observed to hold the claim in
+    /// the meantime.
     async fn reacquire(
         &self,
         place: &ClaimLocation,
@@ -205,8 +207,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Moves a claim to the fallback location because its namespace is gone or being deleted. Succeeds unless another
-    /// operation holds the claim there.
+    /// Moves a claim to the fallback location because its namespace no longer exists or is being deleted.
+    /// Succeeds unless another operation holds the claim there.
     async fn move_to_fallback(
         &self,
         place: &ClaimLocation,
@@ -261,8 +263,9 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
                     found => found?,
                 };
                 let Attempt::Held(held) = found else { return Ok(found) };
-                // An operation that started while the namespace existed checks the fallback location after acquiring
-                // the claim at home, so at least one of the two operations sees the other.
+                // Operations that started while the namespace existed check the fallback location after
+                // acquiring the claim at home. Therefore at least one of the two operations observes the
+                // other's claim.
                 match self.try_acquire_at(home, false, watching, |watching| &mut watching.home).await? {
                     Attempt::NoNamespace(_) => Ok(Attempt::Held(held)),
                     found => {
@@ -275,7 +278,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Reads a claim once and tries to acquire it if it is free. `had` is true if the operation held it there before.
+    /// Reads a claim once and tries to acquire it if it is free. `had` is true if the operation previously
+    /// held the claim at this location.
     async fn try_acquire_at(
         &self,
         place: &ClaimLocation,
@@ -313,8 +317,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Checks that a Lease created here can also be renewed and released; otherwise the Lease would only block other
-    /// operations.
+    /// Checks that a Lease created at this location can also be renewed and released. Otherwise the Lease
+    /// would only block other operations.
     async fn check_rights(&self, place: &ClaimLocation) -> Result<(), ClusterError> {
         match self.environment.missing_rights(place).await? {
             Some(rights) => Err(ClusterError::new(ErrorKind::Forbidden, missing_rights_message(&rights))),
@@ -333,7 +337,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Judges another operation's claim. A finished operation doesn't count.
+    /// Judges another operation's claim. A finished operation doesn't count as a holder.
     async fn judge_holder(
         &self,
         holder: &ClaimHolder,
@@ -348,7 +352,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Waits for the holder. Asks the holder to end once if the policy says so.
+    /// Waits for the holder of the claim. If the policy requires it, asks the holder once to end.
     async fn wait_for_holder(
         &self,
         holder: ClaimHolder,
@@ -364,7 +368,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
                 Ok(_) => watching.notified_holder = Some(holder.operation.clone()),
                 Err(error) if is_race(error.kind) => return Ok(Attempt::Conflict),
                 Err(error) if is_forbidden(error.kind) => {
-                    // The holder still has the claim, so keep waiting for the holder.
+                    // The holder still has the claim, so keep waiting.
                     tracing::warn!(reason = error.message, "failed to ask the holder of a claim to stop");
                     watching.notified_holder = Some(holder.operation.clone());
                 }
@@ -374,8 +378,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         Ok(Attempt::Taken { holder, is_renewing: verdict == HolderStatus::Renewing })
     }
 
-    /// Returns an operation that found no namespace here and keeps its claim in the fallback location. Without read
-    /// permission there, returns `None`.
+    /// Returns an operation whose claim is in the fallback location because its namespace didn't exist.
+    /// Returns `None` if the fallback location cannot be read for lack of permission.
     async fn find_fallback_holder(
         &self,
         aside: &ClaimLocation,
@@ -412,8 +416,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
             self.environment.sleep(pause).await;
             let began = self.environment.elapsed();
             pause = match self.renew_once(&mut held).await {
-                // Counted from the start of the renewal: a renewal that hung may not cover writes any more, so the next
-                // renewal follows immediately.
+                // Measured from the start of the renewal. A renewal that hung may no longer cover writes, so
+                // the next renewal follows immediately.
                 Ok(None) => {
                     CLAIM_RENEWAL_INTERVAL.saturating_sub(self.environment.elapsed().saturating_sub(began))
                 }
@@ -446,7 +450,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         let now = self.environment.now();
         let wanted = match owner {
             Owner::Ours => lease.renewed_by(&self.claimant, now),
-            // A user has removed it.
+            // A user has removed the holder.
             Owner::Free => lease.with_claimant(&self.claimant, known.saturating_add(u64::from(is_new)), now),
             Owner::Other(holder) => return Ok(Some(ClaimEvent::Lost { holder: Some(holder) })),
             Owner::Lost(holder) => return Ok(Some(ClaimEvent::Lost { holder })),
@@ -478,10 +482,10 @@ pub(super) async fn release_claim(
                 _ => break,
             };
             match environment.write(wanted).await {
-                // Another operation has requested its end meanwhile.
+                // Another operation has requested its end in the meantime.
                 Err(error) if is_race(error.kind) => {}
                 Err(error) => {
-                    tracing::warn!(%place, reason = error.message, "failed to release a claim; it expires");
+                    tracing::warn!(%place, reason = error.message, "cannot release a claim; it will expire");
                     break;
                 }
                 Ok(_) => break,
@@ -491,7 +495,7 @@ pub(super) async fn release_claim(
 }
 
 fn missing_rights_message(rights: &str) -> String {
-    format!("these rights are missing: {rights}")
+    format!("missing permissions: {rights}")
 }
 
 /// Returns true if another writer changed the object after it was read.
@@ -507,12 +511,12 @@ pub(super) fn retry_delay(error: &ClusterError) -> Duration {
     }
 }
 
-/// Returns true if no object can be created in the namespace.
+/// Returns true if the namespace is missing or being deleted, so no object can be created in it.
 fn has_no_namespace(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NamespaceMissing | ErrorKind::NamespaceTerminating)
 }
 
-/// Returns true if claims are forbidden here.
+/// Returns true if the API server forbids claims at this location.
 fn is_forbidden(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Forbidden | ErrorKind::UnknownKind | ErrorKind::Unsupported)
 }
@@ -522,7 +526,7 @@ fn handle_failed_acquisition(error: &ClusterError, goes_on: bool) -> Result<Clai
     if goes_on { Ok(no_claim_news(error)) } else { Err(call_error(error)) }
 }
 
-/// Combines the errors of both locations.
+/// Combines the errors from the home and fallback locations.
 fn combine_errors(reason: &ClusterError, aside: &ClaimLocation, error: &ClusterError) -> ClusterError {
     let text = format!(
         "{}; the claim cannot be stored in namespace {} either: {}",

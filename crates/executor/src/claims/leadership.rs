@@ -1,5 +1,5 @@
-//! State machine of a service's Lease, which decides which service is in charge of a control plane. It has no I/O and
-//! no clock. The caller passes the Lease that it has read, and its own monotonic time.
+//! State machine of a service's Lease, which determines the service in charge of a control plane. It has no
+//! I/O and no clock. The caller passes the Lease that it has read, and its own monotonic time.
 
 use std::fmt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ const HOST_MAX: usize = 63;
 /// Maximum length of a foreign identity in messages.
 const DISPLAY_CHARS_MAX: usize = 200;
 
-/// Identity of a service, which is the holder identity of its Lease: `HOST_PID_STATE`.
+/// Identity of a service, used as the holder identity of its Lease: `HOST_PID_STATE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceIdentity {
     text: String,
@@ -32,8 +32,8 @@ impl ServiceIdentity {
         Self { text: format!("{host}_{pid}_{state}"), state }
     }
 
-    /// Returns true if a holder used our state directory. Such a holder is gone, because we hold the lock on that
-    /// directory.
+    /// Returns true if a holder used our state directory. Such a holder is no longer running, because we hold
+    /// the lock on that directory.
     fn is_predecessor(&self, holder: &str) -> bool {
         holder.rsplit_once('_').is_some_and(|(_, state)| state == self.state)
     }
@@ -62,7 +62,7 @@ impl LeaseHolder {
     }
 }
 
-/// For people: `pid 41 on node-1 (state directory 9f31) since 2026-11-21T09:30:00.000Z`.
+/// Display text, such as `pid 41 on node-1 (state directory 9f31) since 2026-11-21T09:30:00.000Z`.
 impl fmt::Display for LeaseHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = self.identity.rsplitn(3, '_');
@@ -76,12 +76,13 @@ impl fmt::Display for LeaseHolder {
     }
 }
 
-/// Next step of a service that wants the Lease or has it.
+/// Next step of a service that wants or holds the Lease.
 #[derive(Debug)]
 pub(super) enum Step {
     /// Write this Lease in order to acquire or renew it.
     Write(Box<Object>),
-    /// Wait, because another service has the Lease. `is_renewing` is true if that service was observed to renew it.
+    /// Wait, because another service holds the Lease. `is_renewing` is true if that service was observed to
+    /// renew it.
     Wait { holder: LeaseHolder, is_renewing: bool },
     /// Stop, because the Lease was lost. Contains the new holder if it is known.
     Lost(Option<LeaseHolder>),
@@ -108,11 +109,12 @@ impl Leadership {
         &self.identity
     }
 
-    /// Decides how to handle a Lease that was read at `at` on a monotonic clock. `now` is only written, never compared.
+    /// Decides how to handle a Lease that was read at `at` on a monotonic clock. `now` is only written to the
+    /// Lease, never compared.
     pub fn observe(&mut self, found: Option<Lease>, at: Duration, now: Timestamp) -> Option<Step> {
         let lease = match found {
             Some(lease) => lease,
-            // The Lease was deleted by a user, or doesn't exist yet. The number of holders continues.
+            // The Lease was deleted by a user, or doesn't exist yet. The count of holders continues.
             None => {
                 let epoch = self.held.as_ref().map_or(0, Lease::epoch).saturating_add(1);
                 return Some(self.acquire(&new_lease(&self.location)?, epoch, now));
@@ -141,8 +143,8 @@ impl Leadership {
         })
     }
 
-    /// Returns the renewal of the Lease as last written, for a service that holds it. The Lease doesn't have to be read
-    /// first.
+    /// Returns the renewal of the Lease as last written, for a service that holds it. The caller doesn't have
+    /// to read the Lease first.
     pub fn renewal(&self, now: Timestamp) -> Option<Object> {
         self.held.as_ref().map(|held| held.with_renewal_time(now))
     }
@@ -182,7 +184,7 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Wall clocks differ by years. No decision may depend on them.
+    /// Returns a wall-clock time that is off by this number of years. No decision may depend on wall clocks.
     fn wall_clock(at: u64, years: i64) -> Timestamp {
         Timestamp::from_millis(i64::try_from(at).unwrap() * 1000 + years * 31_536_000_000)
     }
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    /// Reads once and performs the resulting write.
+    /// Reads the Lease once and performs the resulting write.
     fn run_step(server: &mut Server, service: &mut Leadership, at: u64, years: i64) -> Option<Step> {
         match service.observe(server.read(), seconds(at), wall_clock(at, years)).unwrap() {
             Step::Write(object) => {
@@ -234,7 +236,7 @@ mod tests {
             (Server::default(), service("a", 1, "s1"), service("b", 2, "s2"));
         assert!(run_step(&mut server, &mut first, 0, 0).is_none());
         assert_eq!(server.holder(), "a_1_s1");
-        // At first it isn't known whether the holder is running.
+        // At first, the contender doesn't know whether the holder is running.
         let step = run_step(&mut server, &mut second, 1, -30);
         assert!(matches!(step, Some(Step::Wait { is_renewing: false, .. })), "{step:?}");
         for at in 1..100 {
@@ -261,7 +263,7 @@ mod tests {
             assert!(run_step(&mut server, &mut second, 115, 0).is_none(), "watched for 15 s");
             assert_eq!(server.holder(), "b_2_s2");
             assert_eq!(server.read().unwrap().epoch(), 2);
-            // The first service returns and learns that it has lost the Lease.
+            // The first service returns and detects that it has lost the Lease.
             let step = run_step(&mut server, &mut first, 116, years);
             let Some(Step::Lost(Some(holder))) = step else { panic!("{step:?}") };
             assert_eq!(holder.identity, "b_2_s2");
@@ -272,7 +274,7 @@ mod tests {
     fn released_leases_and_those_of_a_predecessor_are_acquired_at_once() {
         let (mut server, mut first) = (Server::default(), service("a", 1, "s1"));
         run_step(&mut server, &mut first, 0, 0);
-        // The same state directory, after a crash, on another node.
+        // A service with the same state directory starts on another node after a crash.
         let mut restarted = service("c", 9, "s1");
         assert!(run_step(&mut server, &mut restarted, 1, 0).is_none());
         assert_eq!(server.holder(), "c_9_s1");
@@ -282,7 +284,8 @@ mod tests {
         let mut second = service("b", 2, "s2");
         assert!(run_step(&mut server, &mut second, 2, 0).is_none());
         assert_eq!((server.holder().as_str(), server.read().unwrap().epoch()), ("b_2_s2", 3));
-        // The Lease was released and acquired meanwhile, so the first service's information is outdated.
+        // The Lease was released and acquired in the meantime, so the first service's information is
+        // outdated.
         server.put(second.released_lease(&server.read().unwrap()).unwrap()).unwrap();
         assert!(matches!(run_step(&mut server, &mut first, 3, 0), Some(Step::Lost(None))));
     }

@@ -60,7 +60,7 @@ impl LeaseCoverage {
         self.state.send_replace(CoverageState::Renewed(moment));
     }
 
-    /// Ends the coverage.
+    /// Ends the coverage, so that later writes wait.
     pub fn revoke(&self) {
         self.state.send_replace(CoverageState::Unknown);
     }
@@ -78,7 +78,8 @@ impl LeaseCoverage {
         }
     }
 
-    /// Waits until a write is covered. After a while it fails with `reason`, like a cluster that doesn't answer.
+    /// Waits until a write is covered. After some time it fails with `reason`, as if the cluster didn't
+    /// respond.
     pub async fn ensure_covered(&self, reason: &str) -> Result<(), ClusterError> {
         tokio::time::timeout(COVERAGE_WAIT_MAX, self.wait_until_covered())
             .await

@@ -1,4 +1,4 @@
-//! Expiry of another operation's claim, judged without its clock.
+//! Expiry of another operation's claim, determined without that operation's clock.
 
 use std::time::Duration;
 
@@ -22,10 +22,10 @@ struct SeenRenewal {
     is_renewing: bool,
 }
 
-/// Judgment of a holder.
+/// Assessment of a holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HolderStatus {
-    /// The observation was too short.
+    /// The observation period is too short to tell.
     Unknown,
     /// The holder renews its claim.
     Renewing,

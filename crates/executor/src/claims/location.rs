@@ -10,13 +10,13 @@ const NAME_MAX: usize = 253;
 /// Number of hexadecimal digits that distinguish shortened names.
 const DIGEST_DIGITS: usize = 10;
 
-/// Places of an operation's claim.
+/// Locations of an operation's claim.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimLocations {
-    /// Location in the namespace that the request names, otherwise in the destination's namespace.
+    /// Location in the namespace that the request specifies, or else in the destination's namespace.
     pub home: ClaimLocation,
-    /// Location used if that namespace doesn't exist. All other operations check this location as well, because the
-    /// namespace may have been created meanwhile.
+    /// Location used if that namespace doesn't exist. All other operations check this location as well,
+    /// because the namespace may have been created in the meantime.
     pub fallback: Option<ClaimLocation>,
 }
 
@@ -35,7 +35,8 @@ impl ClaimLocations {
     }
 }
 
-/// Returns `tidegate-<application>`. Adds a digest if that isn't a valid name or must include a namespace.
+/// Returns `tidegate-<application>`. Adds a digest if this isn't a valid object name or if the name must
+/// include a namespace.
 fn lease_name(application: &str, namespace: Option<&str>) -> String {
     let full = format!("tidegate-{application}");
     if namespace.is_none() && is_valid_name(&full) {
@@ -55,7 +56,7 @@ fn lease_name(application: &str, namespace: Option<&str>) -> String {
     format!("{}-{digits}", plain.trim_end_matches('-'))
 }
 
-/// Returns true if a text can be the name of an object.
+/// Returns true if a string can be the name of an object.
 fn is_valid_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let plain =

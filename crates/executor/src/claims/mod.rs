@@ -1,16 +1,17 @@
-//! An operation's claim on a cluster: one `Lease` per application, which keeps operations of engines without a shared
-//! log apart.
+//! An operation's claim on a cluster: one `Lease` per application, which prevents engines without a shared
+//! log from working on the same application at the same time.
 //!
 //! Clocks of different machines are never compared. A claim has expired once a contender has watched it for its whole
 //! duration, on its own monotonic clock, without seeing a renewal. The holder stops writing well before that.
 //!
-//! - `location` names the Lease, and `record` defines its content.
-//! - `lease_expiry` decides when it has expired.
-//! - `keeper` acquires and renews it, and `claim_task` runs the keeper in the engine.
+//! - `location` determines the Lease's name and namespace, and `record` defines its content.
+//! - `lease_expiry` decides when the claim has expired.
+//! - `keeper` acquires and renews the claim, and `claim_task` runs the keeper in the engine.
 //! - `lease_coverage` blocks writes that aren't covered by the claim.
 //!
-//! A service's Lease uses the same records: `leadership` decides which service is in charge of a control plane.
-//! `service_lease` acquires and renews the Lease, and fences the clusters of a service that has lost it.
+//! A service's Lease uses the same record format. `leadership` decides which service is in charge of a
+//! control plane. `service_lease` acquires and renews the Lease, and fences the clusters of a service that
+//! has lost it.
 
 mod claim_task;
 mod keeper;

@@ -24,7 +24,7 @@ pub(super) fn lease_kind() -> Gvk {
 pub(crate) struct Claimant {
     pub operation: String,
     pub application: String,
-    /// Process and host that run the operation.
+    /// Process and host that are running the operation.
     pub worker: String,
     pub revision: String,
 }
@@ -33,7 +33,7 @@ pub(crate) struct Claimant {
 #[derive(Clone, Debug)]
 pub(super) struct Lease(pub Object);
 
-/// Owner of a Lease according to its holder and marks.
+/// Owner of a Lease according to its holder and annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
     /// No owner: it can be acquired.
@@ -42,7 +42,7 @@ pub(super) enum Owner {
     Ours,
     /// Another operation, with its own identity.
     Other(ClaimHolder),
-    /// We held the Lease, and another operation has held it since.
+    /// Another operation has acquired the Lease since we held it.
     Lost(Option<ClaimHolder>),
 }
 
@@ -51,7 +51,7 @@ impl Lease {
         self.0.annotation(name).unwrap_or_default().to_owned()
     }
 
-    /// Returns the operation that holds the Lease. Empty after a release.
+    /// Returns the operation that holds the Lease. The result is empty after a release.
     pub fn holder_id(&self) -> &str {
         self.0.text("/spec/holderIdentity")
     }
@@ -65,7 +65,7 @@ impl Lease {
         }
     }
 
-    /// Returns the number of holders so far.
+    /// Returns the number of holders that the Lease has had so far.
     pub fn epoch(&self) -> u64 {
         self.0.integer("/spec/leaseTransitions").and_then(|count| u64::try_from(count).ok()).unwrap_or(0)
     }
@@ -94,8 +94,8 @@ impl Lease {
         (!operation.is_empty()).then(|| ClaimHolder { operation, who, ..ClaimHolder::default() })
     }
 
-    /// Returns the owner from our point of view. `had` is true if we held the Lease before. The last holder stays
-    /// recorded, so that we know whether another operation was active in the meantime.
+    /// Returns the owner of the Lease from our point of view. `had` is true if we held the Lease before. The
+    /// Lease keeps its last holder, so that we know whether another operation was active in the meantime.
     pub fn owner(&self, us: &Claimant, had: bool) -> Owner {
         let is_free = self.holder_id().is_empty();
         let was_ours = self.0.annotation(OPERATION_ID) == Some(us.operation.as_str());
@@ -110,7 +110,7 @@ impl Lease {
 
     fn with_change(&self, change: impl FnOnce(&mut Object)) -> Object {
         let mut object = self.0.clone();
-        // The server tracks the field owners.
+        // The server maintains the field owners itself.
         object.metadata_mut().remove("managedFields");
         change(&mut object);
         object
@@ -161,7 +161,7 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease taken away from an operation that is no longer running.
+    /// Returns the Lease after it is taken from an operation that is no longer running.
     pub fn revoked_by(&self, us: &Claimant) -> Object {
         let epoch = self.epoch().saturating_add(1);
         self.with_change(|object| {
@@ -192,7 +192,7 @@ fn remove_end_requests(object: &mut Object) {
     object.remove_annotation(CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER);
 }
 
-/// Returns a Lease that doesn't exist yet. `None` if the Lease can't exist at this location.
+/// Returns a new Lease to create at this location. `None` if a Lease can't exist at this location.
 pub(super) fn new_lease(place: &ClaimLocation) -> Option<Lease> {
     let object = json!({
         "apiVersion": "coordination.k8s.io/v1",

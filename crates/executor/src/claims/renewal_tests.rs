@@ -13,7 +13,8 @@ use super::keeper::{ClaimKeeper, KeeperEnvironment, ObservationStore};
 use super::location::ClaimLocations;
 use super::record::{Claimant, Lease, new_lease};
 
-/// Answers writes as scripted, each after a delay in seconds. Once the script is exhausted, writes succeed immediately.
+/// Scripted responses to writes, each after a delay in seconds. Once the script is exhausted, writes succeed
+/// immediately.
 struct Script {
     started_at: Instant,
     answers: Mutex<VecDeque<(u64, Option<ErrorKind>)>>,
@@ -90,7 +91,7 @@ async fn run_script(script: Script, previous_location: Option<ClaimLocation>, se
         observations: ObservationStore::default(),
     };
     let ended = tokio::time::timeout(Duration::from_secs(seconds), keeping.run()).await;
-    assert!(ended.is_err(), "the claim is held all the time");
+    assert!(ended.is_err(), "the claim is held continuously");
     drop(keeping);
     script.write_times.into_inner().unwrap()
 }

@@ -1,5 +1,5 @@
-//! The Lease of a service in the engine. The service acquires and renews the Lease in the cluster, and the Lease fences
-//! the service's writes.
+//! The Lease of a service. The service acquires and renews the Lease in the cluster, and its writes are
+//! fenced when it loses the Lease.
 
 use std::sync::Arc;
 
@@ -30,9 +30,9 @@ pub struct ServiceLease {
 /// Reason why a service is waiting for its Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseWait {
-    /// Another service has the Lease, or had it and may be gone.
+    /// Another service holds the Lease, or held it last and may no longer be running.
     Holder(LeaseHolder),
-    /// The API server does not answer.
+    /// The API server does not respond.
     Unavailable(String),
 }
 
@@ -48,7 +48,7 @@ pub enum LeaseError {
 /// Reason why a service is no longer in charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseLoss {
-    /// Another service has taken the Lease, or held it meanwhile.
+    /// Another service has acquired the Lease, or held it in the meantime.
     Taken(Option<LeaseHolder>),
     /// The task that renews the Lease has ended because of an internal error.
     Internal,
@@ -117,9 +117,9 @@ impl ServiceLease {
         HeldLease { renewal_task: Some(keeping), coverage, lease: Self::new(cluster, place, identity) }
     }
 
-    /// Renews the Lease until another service takes it. While the renewal fails, the fence blocks writes. The service
-    /// continues if no other service has taken the Lease in the meantime, so an outage of the API server doesn't end
-    /// the service.
+    /// Renews the Lease until another service acquires it. While the renewal fails, the fence blocks writes.
+    /// The service then continues if no other service has acquired the Lease in the meantime, so an outage of
+    /// the API server doesn't end the service.
     async fn keep_renewed(&mut self, hold: &LeaseCoverage) -> LeaseLoss {
         let mut pause = SERVICE_LEASE_RENEWAL_INTERVAL;
         loop {
@@ -187,7 +187,7 @@ impl ServiceLease {
         match self.cluster.missing_rights(&required_rights(self.leadership.location())).await {
             Ok(missing) if !missing.is_empty() => {
                 let text = effects::missing_rights_words(&missing);
-                ClusterError::new(error.kind, format!("{}; these rights are missing: {text}", error.message))
+                ClusterError::new(error.kind, format!("{}; missing permissions: {text}", error.message))
             }
             _ => error,
         }
@@ -208,7 +208,7 @@ impl ServiceLease {
     }
 }
 
-/// Lease of a service that is in charge. A task renews it until this value is released or dropped.
+/// Lease of the service that is in charge. A task renews it until this value is released or dropped.
 pub struct HeldLease {
     renewal_task: Option<JoinHandle<LeaseLoss>>,
     coverage: Arc<LeaseCoverage>,
@@ -240,9 +240,9 @@ impl HeldLease {
         match tokio::time::timeout(RELEASE_TIMEOUT, self.lease.release()).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => {
-                tracing::warn!(reason = error.message, "failed to release the Lease; it expires");
+                tracing::warn!(reason = error.message, "failed to release the Lease; it will expire");
             }
-            Err(_) => tracing::warn!("failed to release the Lease in time; it expires"),
+            Err(_) => tracing::warn!("failed to release the Lease in time; it will expire"),
         }
     }
 }
@@ -256,7 +256,7 @@ impl Drop for HeldLease {
     }
 }
 
-/// Blocks writes that a service's Lease doesn't cover. Blocked writes fail as if the cluster didn't answer.
+/// Blocks writes that a service's Lease doesn't cover. Blocked writes fail as if the cluster didn't respond.
 #[derive(Clone)]
 pub struct Fence(Arc<LeaseCoverage>);
 

@@ -18,8 +18,8 @@ pub(super) const OBSERVATION_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) const OBSERVATION_GAP_MAX: Duration = Duration::from_secs(10);
 /// Delay before a claim is read again after a write conflict.
 pub(super) const CONFLICT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// Maximum time that the end of an operation waits for the release of its claim. After this time the claim expires by
-/// itself.
+/// Maximum time that the end of an operation waits for the release of its claim. After this time, the claim
+/// expires on its own.
 pub(super) const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Duration of a service's Lease.
 pub const SERVICE_LEASE_DURATION: Duration = Duration::from_secs(15);

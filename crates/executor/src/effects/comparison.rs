@@ -1,4 +1,4 @@
-//! Comparison by server-side dry runs.
+//! Comparison with the help of server-side dry runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,8 +21,8 @@ const CONCURRENT_DRY_RUNS_MAX: usize = 64;
 /// Purpose of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonPurpose {
-    /// Changes that a sync would make. Objects that are replaced as a whole (`Replace=true`) lose the fields of other
-    /// managers.
+    /// Finds the changes that a sync would make. Objects that are replaced as a whole (`Replace=true`) lose
+    /// the fields of other managers.
     Sync,
     /// Checks that the cluster has all fields of the manifests, regardless of additional fields.
     Manifests,
@@ -60,8 +60,8 @@ pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
     }
 }
 
-/// Compares objects with dry runs. Covers the objects that are selected by `ask`, exist in the cluster, and have a
-/// manifest that can be evaluated now. `live` contains the objects that the plan is based on.
+/// Compares objects with dry runs. Covers objects that `ask` selects, that exist in the cluster, and that
+/// have a manifest that can be evaluated now. `live` contains the objects that the plan is based on.
 pub(super) async fn compare(
     cluster: &dyn Cluster,
     (operation, request): (OperationId, &SyncRequest),
@@ -85,7 +85,7 @@ pub(super) async fn compare(
         let asked = ask(task, option) || (task.action == Action::Unchanged && may_lose());
         asked.then_some(Candidate { id, task, manifest, live })
     });
-    // A dry run doesn't evaluate health, so any rules will do.
+    // A dry run doesn't evaluate health, so any rules are sufficient.
     let health = HealthRules::built_in();
     let health = &health;
     let mut under_way = FuturesOrdered::new();
@@ -133,7 +133,7 @@ impl<'q> Candidate<'q> {
             attempt: 1,
             leftover: None,
             task: self.task,
-            // The unpacked manifest is already available.
+            // The unpacked manifest is already at hand.
             manifest: None,
             is_repeated: false,
             now: Timestamp::from_millis(0),
@@ -174,8 +174,8 @@ impl<'q> Candidate<'q> {
         })
     }
 
-    /// Compares an object that must be deleted and created again, as if it were new. The operation's dry run decides
-    /// whether the new object could take its place.
+    /// Compares an object that must be deleted and created again, as if it were new. The operation's own dry
+    /// run determines whether the new object could replace it.
     async fn compare_replacement(
         &self,
         cluster: &dyn Cluster,

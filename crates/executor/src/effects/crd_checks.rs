@@ -9,14 +9,15 @@ use super::subject::Subject;
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "CustomResourceDefinition";
 
-/// Explains why waiting for the kind of a task is pointless according to its definition. Returns `None` if waiting
-/// makes sense: the definition is in the cluster and will soon be established, or it is part of the operation.
+/// Explains why waiting for the kind of a task is pointless according to its definition. Returns `None` if
+/// waiting makes sense, because the definition is in the cluster and will soon be established, or because it
+/// is part of the operation.
 pub(super) async fn explain_unserved_kind(cluster: &dyn Cluster, subject: &Subject<'_>) -> Option<String> {
     let awaits_kind = subject.task.options.awaits_kind;
     let definitions = Scope::complete_objects(Gvk::new(GROUP, "v1", KIND));
     match cluster.list(&definitions).await {
         Ok(listing) => explain_by_definitions(&listing.objects, &subject.task.gvk, awaits_kind),
-        // Without read access there is no reason to wait. A failed read is retried.
+        // Without read access to the definition there is no reason to wait. A failed read is retried.
         Err(error) => (!awaits_kind && !error.kind.is_transient()).then(String::new),
     }
 }
@@ -90,7 +91,8 @@ mod tests {
             (Some(""), Some("the names of definition x are not accepted: \"Widget\" is already in use"));
         let (not_served, other) =
             (Some("definition x serves no version and not v1"), Some("definition x serves v2 and not v1"));
-        // The last two columns: a kind that isn't part of the operation, and a kind whose definition is part of it.
+        // The last two columns are the results for a kind whose definition isn't part of the operation, and
+        // for a kind whose definition is.
         for (group, kind, version, served, conditions, strange, brought) in [
             ("example.com", "Widget", "v1", true, &accepted, None, None),
             ("example.com", "Widget", "v1", true, &json!([]), None, None),

@@ -16,7 +16,7 @@ use super::comparison::{
 use super::planning::{PlanDraft, draft_plan};
 use super::targets::Targets;
 
-/// Id for comparisons, which don't belong to an operation.
+/// Operation id of comparisons, which don't belong to an operation.
 pub const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 /// Comparison status of an object.
@@ -35,12 +35,12 @@ pub enum ObjectStatus {
 /// Difference between one object and its manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObjectDifference {
-    /// The object and a sync's action for it.
+    /// The object and the action that a sync would perform on it.
     pub task: Task,
     /// Comparison status.
     pub status: ObjectStatus,
-    /// True if the difference doesn't count: the object has `IgnoreExtraneous`, or it was found in another place and
-    /// may belong to another application.
+    /// True if the difference doesn't count, because the object has the option `IgnoreExtraneous`, or because
+    /// it is in another place and may belong to another application.
     pub ignored: bool,
     /// The live object, if it exists. Its Secret values aren't masked, so it is never serialized.
     #[serde(skip)]
@@ -65,8 +65,8 @@ pub struct Differences {
     pub is_complete: bool,
 }
 
-/// Compares an application with the cluster in sync order, and returns the plan's findings. Searches for extra objects
-/// in the same way as a sync with pruning. Doesn't compare hooks and doesn't write to the cluster. Masks all Secret
+/// Compares an application with the cluster in sync order, and returns the plan's findings. Searches for
+/// extra objects like a sync with pruning. Neither compares hooks nor writes to the cluster. Masks all Secret
 /// values in the manifests.
 pub async fn diff(
     cluster: &dyn Cluster,
@@ -101,11 +101,12 @@ async fn compute_differences(
     started_at: Timestamp,
     inventory: Option<&ApplicationInventory>,
 ) -> Result<Differences, CallError> {
-    // With `ApplyOutOfSyncOnly`, a sync also compares with the manifests.
+    // With `ApplyOutOfSyncOnly`, a sync also compares objects with their manifests.
     let shows_replacements =
         question == ComparisonPurpose::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
     let mut request = request.clone();
-    // Makes the plan mark objects that are in sync and find all extra objects. The plan is never executed.
+    // With this option, the plan marks objects that are in sync and finds all extra objects. The plan is
+    // never executed.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     request.options.prune = true;
     let asked = (NO_OPERATION, &request);

@@ -1,4 +1,4 @@
-//! Extensions that a plan names, and warnings about extensions that the engine doesn't have.
+//! Extensions that a plan refers to, and warnings about extensions that the engine doesn't have.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tidegate_planner::PlanResult;
 
 use crate::gates::is_defined_by_name;
 
-/// Names of an engine's extensions. The `tidegate` command doesn't have any.
+/// Names of an engine's extensions. The `tidegate` command has no extensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionNames {
     /// Valid names for `tidegate.dev/gate`, in addition to the built-in gates.
@@ -27,19 +27,20 @@ impl ExtensionNames {
             return None;
         }
         Some(match gate_error(gate) {
-            Some(problem) => format!("names {gate:?}: {problem}"),
+            Some(problem) => format!("refers to {gate:?}: {problem}"),
             None if is_defined_by_name(gate) => {
                 format!(
-                    "names {gate:?}, which is not defined; define it in the file of `tidegate sync --gates` or `tidegate serve --gates`"
+                    "refers to {gate:?}, which is not defined; define it in the file passed to \
+                     `tidegate sync --gates` or `tidegate serve --gates`"
                 )
             }
-            None => format!("names {gate:?}, which is not registered with this engine"),
+            None => format!("refers to {gate:?}, which is not registered with this engine"),
         })
     }
 }
 
-/// Adds a warning to the plan for each extension that the plan names but the engine doesn't have. A missing gate or
-/// judge blocks its wave forever, and a hook without its runner fails.
+/// Adds a warning to the plan for each extension that the plan refers to but the engine doesn't have. A
+/// missing gate or judge blocks its wave forever, and a hook without its runner fails.
 pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     let mut found = Vec::new();
     let mut note = |code: &str, object: Option<String>, annotation: &str, problem: &str, effect: &str| {
@@ -57,7 +58,7 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
             note("missing-gate", None, annotations::GATE, &problem, &effect);
         }
     }
-    let missing = |name: &str| format!("names {name:?}, which is not registered with this engine");
+    let missing = |name: &str| format!("refers to {name:?}, which is not registered with this engine");
     for task in &plan.tasks {
         let object = || Some(task.key().to_string());
         if let Some(runner) = task.hook.as_ref().and_then(|hook| hook.runner.as_ref())
@@ -78,7 +79,7 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
                 object(),
                 annotations::HEALTH_JUDGE,
                 &missing(judge),
-                "it never counts as healthy",
+                "the object never becomes healthy",
             );
         }
     }

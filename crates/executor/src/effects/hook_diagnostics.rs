@@ -20,7 +20,7 @@ pub(crate) const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Maximum number of containers that are read per hook, newest pods first.
 const CONTAINERS_MAX: usize = 16;
 
-/// Diagnostics found so far. They remain available when the time limit expires.
+/// Diagnostics collected so far. They remain available after the time limit expires.
 #[derive(Debug, Default)]
 pub(crate) struct HookDiagnostics(Mutex<(String, Vec<HookLog>)>);
 
@@ -83,7 +83,7 @@ fn containers(pod: &Object) -> impl Iterator<Item = (&Object, &str)> {
         .map(move |name| (pod, name))
 }
 
-/// Returns the last `limit` bytes, aligned to a character boundary.
+/// Returns the last `limit` bytes, starting at a character boundary.
 fn tail(text: &str, limit: usize) -> &str {
     let mut start = text.len().saturating_sub(limit);
     while !text.is_char_boundary(start) {

@@ -1,4 +1,4 @@
-//! Life cycle of a hook object: clear, create, release, delete, stop.
+//! Life cycle of a hook object: clearing its place, creation, release, deletion and stopping.
 
 use tidegate_cluster::{ApplyRequest, Cluster, ErrorKind, WriteMode};
 use tidegate_health::HealthError;
@@ -29,7 +29,7 @@ fn is_ours(subject: &Subject<'_>, object: &Object) -> bool {
         && object.annotation(annotations::HOOK_PHASE) == Some(phase.as_str())
 }
 
-/// Returns true if this operation created the hook in any phase and attempt.
+/// Returns true if this operation created the hook in any phase or attempt.
 fn is_from_operation(subject: &Subject<'_>, object: &Object) -> bool {
     object.annotation(annotations::OPERATION_ID) == Some(subject.operation.to_string().as_str())
 }
@@ -41,11 +41,11 @@ fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
     tracking.is_owner(application, object) || hook.iter().any(|name| object.annotation(name).is_some())
 }
 
-/// Returns the other operation for which a hook object is still running. Only that operation may end the hook,
-/// regardless of the hook's policy; otherwise its work would be interrupted.
+/// Returns the other operation for which a hook object is still running. Only that operation may end the
+/// hook, regardless of the hook's policy. Ending it earlier would interrupt its work.
 async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option<String> {
     let other = found.annotation(annotations::OPERATION_ID)?;
-    // The user who requested the deletion has accepted this.
+    // A user who deletes the hook accepts that its work is interrupted.
     if is_from_operation(subject, found) || found.is_deleting() || has_ended(found) {
         return None;
     }
@@ -53,21 +53,22 @@ async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option
     (hook_phase(health.status) == OperationPhase::Running).then(|| other.to_owned())
 }
 
-/// Returns true if the hook's operation has observed the end of the hook and removed the finalizer. Kinds that end only
-/// once report their own end; objects of other kinds can look busy again.
+/// Returns true if the hook's operation has observed the end of the hook and removed the finalizer. For kinds
+/// that end only once, the object itself reports its end. Objects of other kinds may look busy again later.
 fn has_ended(found: &Object) -> bool {
     !found.has_finalizer(annotations::HOOK_FINALIZER) && !matches!(found.kind(), "Job" | "Pod")
 }
 
 /// Action for the existing object with the hook's name.
 enum PlaceAction {
-    /// The hook's policy keeps the object and the object isn't running, so the hook is applied to it.
+    /// The hook's policy keeps the object, and the object isn't running. The hook is therefore applied to
+    /// this object.
     Reuse,
     /// The object must be cleared before the hook can be created.
     Clear(ClearingResult),
 }
 
-/// Clears the place of a hook.
+/// Clears the place of a hook, so that the hook can be created there.
 pub(super) async fn clear(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<ClearingResult, CallError> {
     let Some(found) = read_object_if_allowed(cluster, subject).await? else {
         return Ok(ClearingResult::Clear);
@@ -78,8 +79,8 @@ pub(super) async fn clear(cluster: &dyn Cluster, subject: &Subject<'_>) -> Resul
     }
 }
 
-/// Returns the existing object of a task. If the plan has no live object, the object didn't exist when the plan was
-/// made, so a forbidden read does no harm.
+/// Returns the existing object of a task. If the plan has no live object for the task, a forbidden read is
+/// not an error, because the object didn't exist when the plan was made.
 async fn read_object_if_allowed(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -107,12 +108,14 @@ async fn clear_existing(
     }
     if !is_hook_of_application(subject, found) {
         return Err(CallError::permanent(format!(
-            "{} is in the cluster, does not belong to an application and has the name of a hook of {}; rename the hook or delete the object",
+            "{} already exists in the cluster, does not belong to an application and has the same name as a \
+             hook of {}; rename the hook or delete the object",
             subject.task.key(),
             subject.request.application
         )));
     }
-    // An object that this operation created in another phase or attempt doesn't count, regardless of the policy.
+    // An object that this operation created in another phase or attempt is never kept, regardless of the
+    // policy.
     if should_keep_older(subject) && !is_from_operation(subject, found) && !found.is_deleting() {
         return Ok(PlaceAction::Reuse);
     }
@@ -124,8 +127,8 @@ fn should_keep_older(subject: &Subject<'_>) -> bool {
     !subject.task.hook.as_ref().is_some_and(|hook| hook.has_delete_policy(DeletePolicy::BeforeHookCreation))
 }
 
-/// Starts a hook by creating its object. Never overwrites an object that has appeared since the place was cleared; the
-/// answer then states how to clear that object first.
+/// Starts a hook by creating its object. Never overwrites an object that was created after the place was
+/// cleared. In that case, the answer states how to clear the object first.
 pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answer {
     let mut object = match copy_manifest(subject) {
         Ok(object) => object,
@@ -149,7 +152,7 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
     match cluster.apply(request).await {
         Err(error) if error.kind == ErrorKind::AlreadyExists => match read_object(cluster, subject).await {
             Ok(Some(found)) => start_at(cluster, subject, object, &found).await,
-            // The conflicting object has just disappeared.
+            // The conflicting object has been deleted in the meantime.
             Ok(None) => Answer::Applied(Err(CallError::transient(error.message))),
             Err(unseen) => {
                 let failure = call_error(&unseen);
@@ -163,7 +166,8 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
     }
 }
 
-/// Starts a hook whose object already exists: with that object if the policy keeps it, otherwise not yet.
+/// Starts a hook when an object with its name already exists. Uses that object if the policy keeps it;
+/// otherwise the object must be cleared first.
 async fn start_at(cluster: &dyn Cluster, subject: &Subject<'_>, object: Object, found: &Object) -> Answer {
     match clear_existing(cluster, subject, found).await {
         Ok(PlaceAction::Reuse) => {
@@ -193,7 +197,7 @@ async fn remove(
     Ok(if gone { ClearingResult::Clear } else { ClearingResult::Deleting { uid } })
 }
 
-/// Removes the hook finalizer. Succeeds if the object is gone.
+/// Removes the hook finalizer. Succeeds if the object no longer exists.
 pub(super) async fn release(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -219,7 +223,7 @@ pub(super) async fn release_orphaned(
             release(cluster, subject, uid).await
         }
         Ok(_) => Ok(()),
-        // If the object isn't readable, wait for it as it is.
+        // If the object can't be read, the operation waits for it without changing it.
         Err(error) if error.kind == ErrorKind::Forbidden => Ok(()),
         Err(error) => Err(call_error(&error)),
     }
@@ -236,7 +240,8 @@ pub(super) async fn delete(cluster: &dyn Cluster, subject: &Subject<'_>, uid: &s
     remove(cluster, subject, &found).await.map(|_| ())
 }
 
-/// Stops a hook: reads its status once more and deletes it if it is still running (see the specification of terminate).
+/// Stops a hook: reads its status once more and deletes it if it is still running (see the specification of
+/// `terminate`).
 pub(super) async fn stop(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<StopResult, CallError> {
     let absent =
         || StopResult { phase: OperationPhase::Succeeded, message: "Terminated".to_owned(), is_gone: true };

@@ -13,15 +13,16 @@ use tidegate_planner::{PlanResult, deleted_objects};
 
 use super::targets::Targets;
 
-/// API group whose kinds later moved to other groups, so that its objects now have other names.
+/// API group whose kinds later moved to other groups. Inventory entries with this group now refer to objects
+/// in another group.
 const MOVED_GROUP: &str = "extensions";
 
-/// Maximum number of empty inventory places that one plan checks. The next plan continues with the rest.
+/// Maximum number of empty inventory places that one plan checks. The next plan checks the remaining places.
 const PLACE_READS_MAX: usize = 64;
 
-/// Returns the identity of the cluster that an inventory describes. `None` if it is unknown. Based on the server
-/// address and the cluster's own identity instead of the context: two contexts can refer to the same cluster, and a
-/// context can refer to another cluster tomorrow.
+/// Returns the identity of the cluster that an inventory describes. `None` if it is unknown. The identity is
+/// based on the server address and the cluster's own identity, not on the context. Two contexts can refer to
+/// the same cluster, and a context can later refer to another cluster.
 pub fn cluster_identity(destination: &Destination) -> Option<String> {
     match destination {
         Destination::Simulated => Some("simulated".to_owned()),
@@ -37,9 +38,9 @@ pub fn cluster_identity(destination: &Destination) -> Option<String> {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct InventoryPlaces {
     pub served: Inventory,
-    /// Objects at these places, under every name that they can have now.
+    /// Keys of the objects at these places, in every group that the objects can have now.
     pub keys: BTreeSet<ObjectKey>,
-    /// True if some objects have moved to other names, so that only a search finds them.
+    /// True if some objects have moved to other groups, so that only a search finds them.
     pub has_moved_objects: bool,
 }
 
@@ -52,7 +53,8 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
                 let version = kind.versions.iter().find(|version| **version == gvk.version);
                 let version = version.or(kind.versions.first()).unwrap_or(&gvk.version);
                 let gvk = Gvk::new(&gvk.group, version, &gvk.kind);
-                // If the definition was part of the same plan, the scope wasn't known yet.
+                // If the definition was part of the same plan, the scope wasn't known when the place was
+                // recorded.
                 let namespace = if kind.namespaced { namespace.clone() } else { String::new() };
                 places.keys.insert(ObjectKey::new(&gvk.group, &gvk.kind, &namespace, name));
                 places.served.insert((gvk, namespace, name.clone()));
@@ -63,15 +65,16 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
                 let keys = groups.map(|kind| ObjectKey::new(&kind.group, &kind.kind, namespace, name));
                 places.keys.extend(keys);
             }
-            // The definition is gone, or will return together with its objects. The place stays in the inventory.
+            // The definition was deleted, or will be created again together with its objects. The place
+            // remains in the inventory.
             None => {}
         }
     }
     places
 }
 
-/// Returns the objects that are deleted with an application if they carry its mark, regardless of the inventory: the
-/// objects in its manifests and the objects that it is known to own.
+/// Returns the objects that are deleted together with an application if they carry its mark, regardless of
+/// the inventory. These are the objects in its manifests and the objects that it is known to own.
 pub(super) fn owned_places(
     request: &SyncRequest,
     targets: &Targets,
@@ -92,9 +95,10 @@ pub(super) fn owned_places(
     }
 }
 
-/// Returns the scope of a plan's search. A complete inventory doesn't need a search. The deletion of an application
-/// always searches, because the inventory doesn't contain hooks of earlier syncs. Otherwise the plan searches the whole
-/// cluster if it can prune. If it can't, it searches only a few kinds, because the result would only be displayed.
+/// Returns the scope of a plan's search. A complete inventory doesn't need a search. The deletion of an
+/// application always searches, because the inventory doesn't contain hooks of earlier syncs. Any other plan
+/// with an incomplete inventory searches the whole cluster if it can prune. If it can't prune, it searches
+/// only a few kinds, because the result is only displayed.
 pub(super) fn search_scope(
     request: &SyncRequest,
     inventory: Option<&ApplicationInventory>,
@@ -111,9 +115,9 @@ pub(super) fn search_scope(
     }
 }
 
-/// Returns inventory places that are empty now. Either the deletion was in flight when its operation ended, or another
-/// client deleted the object. `live` can be outdated, so each place is read. Places that can't be read stay in the
-/// inventory.
+/// Returns inventory places that are empty now. Either the deletion was in flight when its operation ended,
+/// or another client deleted the object. `live` may be outdated, so this function reads each place. Places
+/// that can't be read remain in the inventory.
 pub(super) async fn find_gone_places(
     cluster: &dyn Cluster,
     query: &LiveQuery,
@@ -135,9 +139,9 @@ pub(super) async fn find_gone_places(
     gone
 }
 
-/// Returns the inventory changes of a plan. Adds created objects and objects of the application that a search has
-/// found, and removes `gone`. A plan may never be executed, so an unknown existing object is added only after it has
-/// been written.
+/// Returns the inventory changes of a plan. Adds objects to be created and the application's objects that a
+/// search has found, and removes the places in `gone`. An existing object that isn't in the inventory yet is
+/// added only after it has been written, because the plan may never be executed.
 pub(super) fn plan_changes(
     planned: &PlanResult,
     request: &SyncRequest,
@@ -168,8 +172,8 @@ pub(super) fn plan_changes(
     let places: Inventory = found.chain(tasks).collect();
     let forgotten = gone - &places;
     let forget = (!forgotten.is_empty()).then_some(InventoryChange::Forget(forgotten));
-    // If the search was incomplete or found objects in other places, every plan that could prune those objects finds
-    // and reports them again.
+    // If the search was incomplete or found objects in other places, every plan that could prune those
+    // objects searches for and reports them again.
     let is_whole =
         reach == SearchScope::WholeCluster && is_searched && (request.options.adopt || elsewhere.is_empty());
     let grow = if is_whole {
@@ -181,7 +185,7 @@ pub(super) fn plan_changes(
     forget.into_iter().chain(grow).collect()
 }
 
-/// Returns the inventory changes of a batch of events, together with those of a plan.
+/// Returns the inventory changes of a batch of events, together with the changes of a plan.
 pub fn update_inventory(
     state: &State,
     events: &[OperationEvent],
@@ -265,7 +269,8 @@ mod tests {
         let resolved = resolve_places(&known, &discovery);
         let expected = [place_of("example.com", "v1", "Widget"), place_of("example.com", "v2", "Gadget")];
         assert_eq!((resolved.served, resolved.has_moved_objects), (Inventory::from(expected), false));
-        // Its objects are in another group now. Only a search finds them, so the inventory keeps them.
+        // The objects of this place are in another group now. Only a search finds them, so the place remains
+        // in the inventory.
         let moved =
             resolve_places(&Inventory::from([place_of("extensions", "v1beta1", "Widget")]), &discovery);
         let key = ObjectKey::new("example.com", "Widget", "shop", "a");

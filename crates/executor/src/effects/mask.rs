@@ -1,13 +1,14 @@
-//! Masking of Secret values in text. All text from a cluster, a hook or an extension is searched for them before it
-//! becomes an event, a notification, a message or a log line.
+//! Masking of Secret values in text. The engine searches all text from a cluster, a hook or an extension for
+//! Secret values before the text becomes an event, a notification, a message or a log line.
 //!
-//! The known values come from the operation's own Secrets: as written in `stringData`, decoded and encoded in `data`,
-//! in both base64 alphabets and in hex, line by line, and as strings inside JSON values. A program can escape any
-//! character of a value, or encode the value together with other text, as in `user:value`. The search therefore covers
-//! the text itself, the text without percent signs, backslashes and line breaks, and the text decoded from base64
-//! (`views`). Long values are also found by their beginning, because servers truncate quotations. Masking every
-//! occurrence of a very short value would make texts unreadable and reveal the value by its absence. Short values are
-//! therefore masked only as whole words, and the shortest only in quotes.
+//! The values come from the operation's own Secrets: from `stringData`, and both decoded and encoded from
+//! `data`. They are also searched for in both base64 alphabets, in hex, line by line, and as strings inside
+//! JSON values. A program can escape any character of a value, or encode the value together with other text,
+//! as in `user:value`. The search therefore covers the text itself, the text without percent signs,
+//! backslashes and line breaks, and the text decoded from base64 (`views`). Servers truncate long quotations,
+//! so the beginning of a long value is enough for a match. Masking every occurrence of a very short value
+//! would make texts unreadable and would reveal the value by its absence. Short values are therefore masked
+//! only as whole words, and the shortest only in quotes.
 
 mod line_mask;
 #[cfg(test)]
@@ -33,10 +34,10 @@ pub const MASK: &str = "++++++++";
 const UNQUOTED_BYTES_MIN: usize = 4;
 /// Values shorter than this are masked only as whole words.
 const ANYWHERE_BYTES_MIN: usize = 8;
-/// Number of bytes at the beginning of a longer value that already reveal it.
+/// Number of leading bytes that identify a longer value.
 const PREFIX_BYTES: usize = 12;
-/// Maximum size in bytes of a value whose rarer encodings are searched for, because no returned text is longer. A
-/// multiple of three, for base64.
+/// Maximum number of bytes of a value for which rarer encodings are searched. No returned text is longer. The
+/// number is a multiple of three, for base64.
 const ENCODED_BYTES_MAX: usize = 48 * 1024;
 /// Minimum length of a pattern in bytes: the shortest value with its quotes.
 const PATTERN_BYTES_MIN: usize = 3;
@@ -49,7 +50,7 @@ const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Values of one operation's Secrets.
 #[derive(Clone, Default)]
 pub struct Mask {
-    /// Patterns by their first bytes.
+    /// Patterns, grouped by their first bytes.
     patterns: HashMap<[u8; PATTERN_BYTES_MIN], Vec<String>>,
     bytes: usize,
 }
@@ -61,7 +62,7 @@ impl std::fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// Creates a mask for the Secrets among some manifests.
+    /// Creates a mask for the Secrets among these manifests.
     pub fn from_objects<'o>(objects: impl IntoIterator<Item = &'o Object>) -> Self {
         let mut patterns = BTreeSet::new();
         for object in objects {
@@ -79,7 +80,7 @@ impl Mask {
         mask
     }
 
-    /// Returns its approximate size in memory.
+    /// Returns the mask's approximate size in memory, in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -140,7 +141,7 @@ fn match_length(view: &View, at: usize, pattern: &[u8]) -> Option<usize> {
             |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
         let before = at.checked_sub(1).and_then(|before| view.bytes.get(before));
         let inside = word(before) || word(rest.get(pattern.len()));
-        // Where lines were joined, matching a short word doesn't prove anything.
+        // Across joined lines, a match of a short word is not significant.
         let is_word = !view.has_joined_lines && (pattern.starts_with(b"\"") || !inside);
         return (anywhere || is_word).then_some(pattern.len());
     }
@@ -186,7 +187,7 @@ fn add_value(value: &str, patterns: &mut BTreeSet<String>) {
         lines()
             .filter(|line| line.len() >= ANYWHERE_BYTES_MIN)
             .for_each(|line| add_plain_value(line, patterns));
-        // The value with other line breaks.
+        // Also match the value with different line breaks.
         add_plain_value(&lines().collect::<String>(), patterns);
         add_plain_value(&lines().collect::<Vec<_>>().join(" "), patterns);
     }
@@ -227,7 +228,7 @@ fn add_plain_value(text: &str, patterns: &mut BTreeSet<String>) {
     } else {
         patterns.insert(text.to_owned());
     }
-    // The value with joined lines.
+    // Also match the value with its lines joined.
     if text.contains(|sign: char| sign.is_ascii_whitespace()) {
         let squeezed: String = text.split_ascii_whitespace().collect();
         if squeezed.len() >= ANYWHERE_BYTES_MIN {
@@ -268,7 +269,7 @@ mod tests {
             ("flag true", "flag true"),
             ("nothing of it, größer", "nothing of it, größer"),
             ("größer hunter2 \"quoted\" größer", "größer ++++++++ größer"),
-            // Truncated by the server.
+            // The server has truncated the quotation.
             ("value: hunter2 \"quo...", "value: ++++++++..."),
         ] {
             assert_eq!(mask.masked(text.to_owned()), expected, "{text}");
@@ -319,7 +320,7 @@ mod tests {
         assert_eq!(mask.masked("100% sure\n50%\\".to_owned()), "100% sure\n50%\\");
     }
 
-    /// As in a request header: `Basic` and the base64 of user and password.
+    /// Tests a request header that contains `Basic` and the base64 encoding of user and password.
     #[test]
     fn values_are_masked_where_they_are_packed_with_others() {
         let mask =

@@ -24,7 +24,7 @@ pub struct PinnedPlan {
 }
 
 impl PinnedPlan {
-    /// Returns the record of this plan.
+    /// Returns the reference that is recorded for this plan.
     pub fn to_reference(&self) -> StoredPlanRef {
         StoredPlanRef { hash: self.hash, made_at: self.made_at, approvals: self.approvals.clone() }
     }
@@ -63,7 +63,7 @@ pub struct OutdatedPlan {
     pub drift: Drift,
 }
 
-/// Beginning of the message, both if only unrelated fields have changed and otherwise.
+/// Beginning of the message if only fields that the plan does not cover have changed.
 const OUTDATED_MESSAGE: &str = "the cluster has changed since plan ";
 const INVALID_MESSAGE: &str = " is no longer valid: ";
 
@@ -87,11 +87,12 @@ impl fmt::Display for OutdatedPlan {
         if self.drift.related.is_empty() {
             write!(
                 f,
-                "{OUTDATED_MESSAGE}{plan} was made, in fields that the plan does not cover: {changes}{more}; allow this (`tidegate sync --allow-drift`, `tidegate \
-                 app sync --allow-drift`), or make a new plan"
+                "{OUTDATED_MESSAGE}{plan} was created, in fields that the plan does not cover: \
+                 {changes}{more}; allow this (`tidegate sync --allow-drift`, \
+                 `tidegate app sync --allow-drift`), or create a new plan"
             )
         } else {
-            write!(f, "plan {plan}{INVALID_MESSAGE}{changes}{more}; make a new plan")
+            write!(f, "plan {plan}{INVALID_MESSAGE}{changes}{more}; create a new plan")
         }
     }
 }

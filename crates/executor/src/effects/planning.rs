@@ -35,7 +35,7 @@ pub struct PreparedPlan {
     pub planned: PlanResult,
     /// Inventory changes to store before the plan or together with it.
     pub inventory: Vec<InventoryChange>,
-    /// Namespaces of the manifests that are readable.
+    /// Namespaces of the manifests, as far as the user may read them.
     pub namespaces: Vec<NamespaceObservation>,
 }
 
@@ -124,7 +124,7 @@ pub(super) async fn prepare_with_live(
     Ok((PreparedPlan { planned, inventory, namespaces }, live))
 }
 
-/// The plan made from manifests and live objects alone.
+/// A plan based only on manifests and live objects, without dry runs.
 pub(super) struct PlanDraft {
     pub planned: PlanResult,
     /// Live objects that the plan is based on.
@@ -133,7 +133,7 @@ pub(super) struct PlanDraft {
     pub is_complete: bool,
     /// Query for the live objects.
     pub query: LiveQuery,
-    /// Namespaces of the manifests that are readable.
+    /// Namespaces of the manifests, as far as the user may read them.
     pub namespaces: Vec<NamespaceObservation>,
 }
 

@@ -8,7 +8,7 @@ use tidegate_planner::{Comparer, PlanResult};
 
 use super::comparison::{ComparisonPurpose, compare, index_by_key};
 
-/// Code of the finding that a field can't be changed.
+/// Code of the finding about a field that can't be changed.
 const IMMUTABLE: &str = "immutable-field";
 /// Maximum number of attempts of a dry run that conflicts with other writers.
 const DRY_RUN_ATTEMPTS_MAX: usize = 3;
@@ -38,7 +38,7 @@ pub(super) async fn predict_rejections(
     let mut changed: BTreeSet<ObjectKey> =
         planned.plan.tasks.iter().filter(is_change).map(Task::key).collect();
     let mut warnings = Vec::new();
-    // If the object's status is updated at the same time, the dry run of a replacement conflicts.
+    // The dry run of a replacement conflicts if the object's status is updated at the same time.
     for _ in 0..DRY_RUN_ATTEMPTS_MAX {
         if changed.is_empty() {
             break;

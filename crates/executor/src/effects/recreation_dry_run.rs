@@ -1,8 +1,9 @@
-//! Dry runs for an object that must be recreated. They predict whether the server would accept the object, and with
-//! which result.
+//! Dry runs for an object that must be recreated. They predict whether the server would accept the object,
+//! and the resulting object.
 //!
-//! A dry run of the creation answers the first question, because servers report a name conflict last, after all other
-//! checks. It doesn't return a result, so a dry run of the same object under another name predicts the result.
+//! A dry run of the creation shows whether the server would accept the object, because servers report a name
+//! conflict only after all other checks. That dry run doesn't return the resulting object, so a dry run of
+//! the same object under another name predicts it.
 
 use serde_json::Value;
 use tidegate_cluster::{ApplyRequest, ApplyResult, Cluster, ClusterError, ErrorKind, WriteMode};
@@ -39,7 +40,7 @@ pub(super) async fn dry_run_recreation(
 ) -> Result<RecreationPrediction, ClusterError> {
     let key = request.object.key();
     match cluster.apply(creation_dry_run(request.clone())).await {
-        // The conflicting object has disappeared.
+        // The conflicting object has been deleted in the meantime.
         Ok(applied) => return Ok(applied.into()),
         Err(error) if error.kind == ErrorKind::AlreadyExists => {}
         Err(refused) => return Err(refused),
@@ -49,13 +50,14 @@ pub(super) async fn dry_run_recreation(
     Ok(dry_run_renamed(cluster, request).await?.unwrap_or(unknown))
 }
 
-/// Predicts an object as if its name were free. `None` if the object can't be predicted.
+/// Predicts the object that would be created if its name were free. `None` if the object can't be predicted.
 pub(super) async fn predict_as_new(cluster: &dyn Cluster, request: ApplyRequest) -> Option<Object> {
     let request = ApplyRequest { mode: WriteMode::Create { client_side: false }, ..request };
     dry_run_renamed(cluster, request).await.ok().flatten()?.object
 }
 
-/// Sends the dry run under another name. `None` if the object can't be renamed. A server may reject only the name.
+/// Sends the dry run under another name. `None` if the object can't be renamed. A server may reject the other
+/// name even though it would accept the object.
 async fn dry_run_renamed(
     cluster: &dyn Cluster,
     request: ApplyRequest,
@@ -102,7 +104,7 @@ fn as_dry_run(request: ApplyRequest) -> ApplyRequest {
     ApplyRequest { dry_run: true, take_over: Vec::new(), resource_version: String::new(), ..request }
 }
 
-/// Renames the predicted object back to its own name, including labels set by the server.
+/// Renames the predicted object back to its own name, including in labels set by the server.
 fn restore_name(object: Object, other: &str, name: &str) -> Object {
     fn replace_name(value: &mut Value, other: &str, name: &str) {
         match value {
@@ -117,7 +119,7 @@ fn restore_name(object: Object, other: &str, name: &str) -> Object {
     Object::try_from(value).unwrap_or(object)
 }
 
-/// Returns a similar name. `None` for kinds whose names have a meaning.
+/// Returns a similar name for an object. `None` for kinds whose names have a meaning.
 fn similar_name(object: &Object) -> Option<String> {
     if matches!(object.kind(), "CustomResourceDefinition" | "APIService") {
         return None;
@@ -126,7 +128,7 @@ fn similar_name(object: &Object) -> Option<String> {
     Some(format!("{}{NAME_SUFFIX}", kept.trim_end_matches(|c: char| !c.is_ascii_alphanumeric())))
 }
 
-/// Removes fields that must be unique in the cluster and whose values the old object occupies.
+/// Removes fields that must be unique in the cluster, because the old object still occupies their values.
 fn remove_unique_fields(object: &mut Object) {
     if !(object.kind() == "Service" && object.group().is_empty() && object.pointer("/spec").is_some()) {
         return;

@@ -13,8 +13,8 @@ const CHANGES_MAX: usize = 5;
 /// Maximum number of characters of a value in a message.
 const VALUE_CHARS_MAX: usize = 100;
 
-/// Adds a remedy to a rejection. For an immutable field, also adds the old and the new value, which takes an additional
-/// read.
+/// Adds a remedy to a rejection. For an immutable field, also adds the old and the new value, which requires
+/// an additional read.
 pub(super) async fn explain_rejection(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -108,7 +108,7 @@ fn is_rejected(path: &str, field: &ImmutableField) -> bool {
         let (path, outer) = (any(path), any(outer));
         path.strip_prefix(outer.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
     };
-    // Some fields also have a list form, and the server then names an item of the list.
+    // Some fields also have a list form, and the error message then refers to an item of the list.
     let singular = field.field.strip_suffix("s[0]");
     (is_within(&field.field) || singular.is_some_and(is_within))
         && !field.mutable_subfields.iter().any(|one| is_within(one))
@@ -119,7 +119,7 @@ fn immutable_field_remedy(task: &Task) -> String {
     const DELETES: &str = "which deletes the object and creates it again";
     match (task.gvk.group.as_str(), task.gvk.kind.as_str()) {
         ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition") => {
-            "undo the change; Force=true does not delete objects that contain others".to_owned()
+            "undo the change; Force=true does not delete objects that contain other objects".to_owned()
         }
         ("", "PersistentVolumeClaim") => {
             "undo the change, or give the object another name; the sync option Force=true would delete the claim and its data"

@@ -39,7 +39,8 @@ fn write_mode(subject: &Subject<'_>) -> WriteMode {
 
 pub(super) fn apply_request(subject: &Subject<'_>, object: Object, dry_run: bool) -> ApplyRequest {
     let (mode, options) = (write_mode(subject), &subject.task.options);
-    // A dry run must not take over fields. Its result then only shows a few too many fields as remaining.
+    // A dry run must not take over fields. As a result, it only reports a few fields as remaining that the
+    // apply would remove.
     let takes_over = matches!(mode, WriteMode::Apply { .. }) && !dry_run;
     ApplyRequest {
         object,
@@ -60,15 +61,17 @@ pub(super) async fn validate(
     let object = copy_manifest(subject)?;
     let Task { action, live, .. } = subject.task;
     let answer = if subject.task.is_hook() && live.is_some() && *action == Action::Create {
-        // The older object is deleted before the hook is created, so its immutable fields don't matter. If the hook's
-        // policy keeps the object, the object is overwritten, so the change to it is validated.
+        // An apply deletes the older object before it creates the hook, so the object's immutable fields
+        // don't matter. If the hook's policy keeps the object, the apply overwrites it, so the change to it
+        // must be validated.
         recreation_dry_run::dry_run_recreation(cluster, apply_request(subject, object.clone(), true)).await
     } else {
         predict_write(cluster, subject, apply_request(subject, object.clone(), true)).await
     };
     match answer {
         Ok(RecreationPrediction { message, warnings, .. }) => Ok(DryRunResponse { message, warnings }),
-        // This wave creates the kind or namespace of the object. The apply itself reports errors.
+        // This wave creates the object's kind or namespace, so its absence is not an error yet. The apply
+        // itself reports errors.
         Err(error)
             if subject.task.options.dry_run_at_wave
                 && matches!(error.kind, ErrorKind::UnknownKind | ErrorKind::NamespaceMissing) =>
@@ -116,7 +119,7 @@ pub(super) async fn predict_creation(
 /// Result of writing a manifest.
 pub(super) enum WriteResult {
     Written(Written),
-    /// The old object is being deleted. The manifest can be written once that object is gone.
+    /// The old object is being deleted. The manifest can be written once that object no longer exists.
     Deleting {
         uid: String,
     },
@@ -146,10 +149,10 @@ enum OverwriteResult {
     NeedsRecreation(ApplyRequest, WriteMode),
 }
 
-/// Writes a manifest over an existing object. Returns `NeedsRecreation` if the object must be recreated. This is the
-/// case for a replacement with `Force`. It is also the case if the server rejects a change to an object with `Force`,
-/// or to a binding with a new role: the role of a binding is immutable, and `kubectl auth reconcile` recreates the
-/// binding as well.
+/// Writes a manifest over an existing object. Returns `NeedsRecreation` for a replacement with `Force`,
+/// because the object must be recreated. Also returns it if the server rejects a change to an object with
+/// `Force`, or to a binding with a new role. A binding's role is immutable, and `kubectl auth reconcile`
+/// recreates the binding as well.
 async fn overwrite(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -198,7 +201,7 @@ async fn apply_existing(
     if !falls_back {
         return take_over_and_apply(cluster, subject, request).await.map(done);
     }
-    // Otherwise fields would repeatedly be taken over for an apply that is then rejected.
+    // If the server would reject the apply, don't take over fields: every retry would take them over again.
     let tries = !request.dry_run && !request.take_over.is_empty();
     let trial = ApplyRequest { dry_run: true, take_over: Vec::new(), ..request.clone() };
     let tried = if tries { cluster.apply(trial).await.map(drop) } else { Ok(()) };
@@ -212,14 +215,15 @@ async fn apply_existing(
     };
     let client_side = ApplyRequest { mode: WriteMode::ClientSideApply, take_over: Vec::new(), ..request };
     let mut written = cluster.apply(client_side).await?;
-    let warning = format!("applied on the client side (ServerSideApply=auto): {}", refused.message);
+    let warning = format!("applied client-side (ServerSideApply=auto): {}", refused.message);
     written.warnings.insert(0, warning);
     Ok(OverwriteResult::Written { written, is_client_side: true })
 }
 
-/// Applies a manifest. Takes over fields only at an object version that was just verified to be the planned object of
-/// the application, because its mark may have changed since the plan was made. After a kill between the two writes
-/// there is no field left to take over, and the second write removes the fields that the manifest doesn't have.
+/// Applies a manifest. Takes over fields only at an object version that was just verified to be the
+/// application's planned object, because the object's mark may have changed since the plan was made. After a
+/// crash between the two writes, there are no fields left to take over, and the second write removes the
+/// fields that the manifest doesn't have.
 async fn take_over_and_apply(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -250,8 +254,8 @@ async fn take_over_and_apply(
     Err(lost.unwrap_or_else(changed))
 }
 
-/// Predicts the result of [`overwrite`] without a change. If the object must be recreated, sends dry runs of both the
-/// creation and the deletion.
+/// Predicts the result of [`overwrite`] without changing the object. If the object must be recreated, sends
+/// dry runs of both the creation and the deletion.
 async fn predict_write(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -281,8 +285,8 @@ async fn changes_role(cluster: &dyn Cluster, manifest: &Object) -> Result<bool, 
     Ok(live.is_some_and(|live| role_bindings::changes_role(manifest, &live)))
 }
 
-/// Deletes the existing object and writes the manifest, or returns the object that still exists. Never deletes the
-/// object if the server would then reject the manifest.
+/// Deletes the existing object and writes the manifest, or returns the old object if it still exists. Never
+/// deletes the object if the server would then reject the manifest.
 async fn recreate(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -291,7 +295,7 @@ async fn recreate(
 ) -> Result<WriteResult, ClusterError> {
     let planned = subject.task.live.as_ref().map(|live| live.uid.as_str());
     let found = read_object(cluster, subject).await?;
-    // A newer object may have been created by this operation before a crash or by a failed call.
+    // This operation may have created a newer object before a crash or in a call that was reported as failed.
     let is_to_go = |found: &Object| !subject.is_repeated || planned == Some(found.uid());
     if let Some(found) = found.filter(is_to_go) {
         let uid = found.uid().to_owned();
@@ -300,7 +304,7 @@ async fn recreate(
             operation: Some(subject.operation),
             ..DeleteRequest::for_object(&found)
         };
-        // If a deletion is in progress, it isn't requested again.
+        // Don't request a deletion again while it is in progress.
         let left = if found.is_deleting() {
             Ok(DeleteResult::Deleting)
         } else {
@@ -361,8 +365,8 @@ pub(super) async fn write_and_answer(
     Answer::Applied(convert_write_result(cluster, subject, written).await.map(Box::new))
 }
 
-/// Returns an answer if the existing object already decides the task, because it was created before a crash or is being
-/// deleted.
+/// Returns an answer if the existing object already determines the task's result, because it was created
+/// before a crash or is being deleted.
 async fn answer_from_existing(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -416,7 +420,8 @@ pub(super) async fn convert_write_result(
         }
         Err(error) => {
             let mut failure = call_error(&error);
-            // The server needs a moment to serve a newly defined kind. The operation doesn't wait for other kinds.
+            // The server needs a short time to serve a newly defined kind. The operation doesn't wait for any
+            // other missing kind.
             if error.kind == ErrorKind::UnknownKind {
                 match crd_checks::explain_unserved_kind(cluster, subject).await {
                     None => failure.is_transient = true,
@@ -429,8 +434,8 @@ pub(super) async fn convert_write_result(
     }
 }
 
-/// Deletes the object with this UID if it is unchanged since the plan was made, or if it still belongs to the
-/// application and must be pruned.
+/// Deletes the object with this UID if it has not changed since the plan was made, or if it still belongs to
+/// the application and must be pruned.
 pub(super) async fn prune(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -444,9 +449,9 @@ pub(super) async fn prune(
     delete_unless_kept(cluster, subject, uid, (known, &keeps)).await
 }
 
-/// Deletes the object with this UID unless its deletion is already in progress. `known` is a version of the object
-/// before any deletion. If it is empty, any version is deleted. If it is `None`, the object is read first. Returns
-/// `Ok(true)` if the object is gone or another object has its name.
+/// Deletes the object with this UID unless its deletion is already in progress. `known` is an object version
+/// from before any deletion. If `known` is empty, any version is deleted. If it is `None`, this function
+/// reads the object first. Returns `Ok(true)` if the object no longer exists or another object has its name.
 pub(super) async fn delete_object(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -462,19 +467,20 @@ const CONDITIONAL_DELETES_MAX: usize = 3;
 
 /// State of an object that must be deleted.
 enum DeletionState {
-    /// The object is gone, or another object has its name.
+    /// The object no longer exists, or another object has its name.
     Gone,
     /// The deletion of the object is in progress.
     Deleting,
     /// The object must not be deleted, for this reason.
     Protected(&'static str),
-    /// The object isn't being deleted as of this version. The version is empty if the object isn't readable.
+    /// As of this version, the object isn't being deleted. The version is empty if the object isn't readable.
     Present(String),
 }
 
 type KeepCheck<'k> = &'k (dyn Fn(&Object) -> Option<&'static str> + Sync);
 
-/// Deletes the object with this UID. Checks in each observed version whether the object must be kept.
+/// Deletes the object with this UID. Checks each observed version of the object to determine whether it must
+/// be kept.
 async fn delete_unless_kept(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -514,7 +520,8 @@ async fn delete_unless_kept(
             Ok(DeleteResult::Gone) => break,
             Ok(DeleteResult::Deleting) => return Ok(PruneResult::DeletionStarted),
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
-            // The object has changed in the meantime, possibly because of a deletion, or it is another object.
+            // The object has changed in the meantime, possibly because its deletion has started, or another
+            // object now has its name.
             Err(error) if error.kind == ErrorKind::Conflict && tries <= CONDITIONAL_DELETES_MAX => {
                 state = read_deletion_state(cluster, subject, uid, keeps).await?;
             }

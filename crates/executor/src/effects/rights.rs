@@ -9,15 +9,15 @@ use tidegate_planner::role_bindings::is_role_binding;
 
 use super::call_errors::call_error;
 
-/// Adds the user's missing rights to a plan, if the cluster reports them. Missing rights prevent the operation unless
-/// it starts without a dry run: it can then create some of the rights itself. `writer` is the user that writes, if that
-/// is another user.
+/// Adds the user's missing rights to a plan, if the cluster reports them. Missing rights block the operation
+/// unless it starts without a dry run, because the operation can then create some of the rights itself.
+/// `writer` is set if the writes are made as another user.
 pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, writer: &str, plan: &mut Plan) {
     let needed = collect_rights(&plan.tasks, required_verbs);
     if needed.is_empty() {
         return;
     }
-    // If the cluster doesn't answer now, the next call reports that.
+    // If the cluster doesn't respond now, the next call reports the error.
     let mut missing = cluster.missing_rights(&needed).await.unwrap_or_default();
     if missing.is_empty() {
         return;
@@ -33,16 +33,14 @@ pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, wr
         object: None,
         origin: None,
         message: match trial {
-            true => {
-                format!("forbidden, so nothing is written: these rights are missing: {missing}")
-            }
-            false => format!("these rights are missing, unless the operation itself grants them: {missing}"),
+            true => format!("forbidden, so nothing is written: missing permissions: {missing}"),
+            false => format!("missing permissions, unless the operation itself grants them: {missing}"),
         },
     });
 }
 
-/// Returns the rights for all tasks whose kind and namespace exist. A kind or namespace that the operation creates may
-/// come with its own rights.
+/// Returns the rights for all tasks whose kind and namespace exist. A kind or namespace that the operation
+/// creates may bring its own rights.
 fn collect_rights(tasks: &[Task], verbs: impl Fn(&Task) -> Vec<&'static str>) -> BTreeSet<Right> {
     let runs_elsewhere = |task: &&Task| task.hook.as_ref().is_some_and(|hook| hook.runner.is_some());
     let ours = tasks.iter().filter(|task| !(task.options.dry_run_at_wave || runs_elsewhere(task)));
@@ -72,14 +70,15 @@ fn required_verbs(task: &Task) -> Vec<&'static str> {
         (Action::Prune, _) => &["delete"],
         (Action::PruneSkipped | Action::Unchanged, _) => &[],
     };
-    // A hook is read before its finalizer is removed. It may be deleted because of its policy, for another attempt, on
-    // termination or on a timeout, which isn't known in advance.
+    // A hook is read before its finalizer is removed. It may also be deleted, because of its policy, for
+    // another attempt, on termination or on a timeout. This isn't known in advance.
     let hooks: &[_] = if task.is_hook() { &["create", "delete", "get", "patch"] } else { &[] };
     [writes, hooks].concat()
 }
 
-/// Returns verbs that improve a task or that the task may need. With `watch`, changes are observed immediately instead
-/// of at the next poll. With `create` and `delete`, objects with immutable changes can be recreated.
+/// Returns verbs that a task can do without, but that improve it or that it may need. With `watch`, changes
+/// are observed immediately instead of at the next poll. With `create` and `delete`, objects with immutable
+/// changes can be recreated.
 fn optional_verbs(task: &Task) -> Vec<&'static str> {
     let Task { action, options, gvk, .. } = task;
     let recreated = options.force || is_role_binding(gvk);
@@ -101,16 +100,15 @@ pub(super) async fn forbidden_read_error(
     let verbs = |task: &Task| [required_verbs(task), optional_verbs(task), vec![changes(task)]].concat();
     let missing = cluster.missing_rights(&collect_rights(tasks, verbs)).await.unwrap_or_default();
     if missing.iter().any(|right| failure.message.contains(&right.resource)) {
-        // The first refusal is random, but the set of missing rights is always the same.
-        failure.message = format!("forbidden: these rights are missing: {}", format_rights(&missing));
+        // The call that is refused first varies, but the set of missing rights is always the same.
+        failure.message = format!("forbidden: missing permissions: {}", format_rights(&missing));
     } else if !missing.is_empty() {
-        failure.message =
-            format!("{}; these rights are missing: {}", failure.message, format_rights(&missing));
+        failure.message = format!("{}; missing permissions: {}", failure.message, format_rights(&missing));
     }
     failure
 }
 
-/// Describes the missing rights, and the user that lacks them if that is another user.
+/// Describes the missing rights, and the user that lacks them, if the writes are made as another user.
 fn describe_missing_rights(missing: BTreeSet<MissingRight>, writer: &str) -> String {
     if writer.is_empty() {
         return format_rights(&missing);

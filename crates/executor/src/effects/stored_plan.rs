@@ -1,8 +1,9 @@
-//! Stored plans, which are later executed exactly as stored or not at all.
+//! Stored plans, which are executed later, either exactly as stored or not at all.
 //!
-//! A stored plan contains everything: the request, the manifests as read, the plan, the manifests as written, and the
-//! observed objects in the cluster. Its hash covers all of this, so approving a hash approves every byte. Before the
-//! plan is executed, the cluster is read and planned again with the original timestamp. Both plans must be equal.
+//! A stored plan contains the request, the manifests as read, the plan, the manifests as written, and the
+//! observed objects in the cluster. Its hash covers all of this, so approving a hash approves every byte.
+//! Before executing the plan, the operation reads the cluster and plans again with the original timestamp.
+//! Both plans must be equal.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +31,7 @@ const FORMAT_VERSION: u32 = 1;
 pub struct StoredPlan {
     /// Format version of this document.
     format: u32,
-    /// Time of creation, which is also part of generated hook names.
+    /// Time of creation, which also determines generated hook names.
     pub made_at: Timestamp,
     /// The request.
     pub request: SyncRequest,
@@ -52,7 +53,7 @@ pub enum InvalidPlan {
     Malformed(#[from] serde_json::Error),
     /// The document was written by another version of this program.
     #[error(
-        "it has format {found}, but this version reads format {FORMAT_VERSION}; make the plan again with this version"
+        "it has format {found}, but this version reads format {FORMAT_VERSION}; create the plan again with this version"
     )]
     UnsupportedFormat {
         /// Format version in the document.
@@ -60,7 +61,8 @@ pub enum InvalidPlan {
     },
     /// The document was modified after its creation.
     #[error(
-        "it was modified after its creation: its stated hash is {said}, but its content has hash {found}; make the plan again"
+        "it was modified after its creation: its stated hash is {said}, but its content has hash {found}; \
+         create the plan again"
     )]
     Modified {
         /// Hash in the document.
@@ -69,7 +71,7 @@ pub enum InvalidPlan {
         found: Digest,
     },
     /// The plan refers to content that is missing.
-    #[error("it is damaged: a task refers to manifest {0}, which is missing; make the plan again")]
+    #[error("it is damaged: a task refers to manifest {0}, which is missing; create the plan again")]
     Damaged(usize),
 }
 
@@ -82,8 +84,8 @@ struct StoredPlanDocument<P> {
 }
 
 impl StoredPlan {
-    /// Plans against a cluster. Returns the plan with all its inputs, and a version for display in which all Secret
-    /// values are masked. Doesn't write to the cluster.
+    /// Creates a plan for a cluster. Returns the plan with all its inputs, and a version for display in which
+    /// all Secret values are masked. Doesn't write to the cluster.
     pub async fn create(
         cluster: &dyn Cluster,
         request: SyncRequest,

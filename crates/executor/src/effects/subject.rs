@@ -19,8 +19,8 @@ pub struct Subject<'a> {
     pub request: &'a SyncRequest,
     /// Attempt that the command belongs to.
     pub attempt: u32,
-    /// UID of a hook object from an earlier attempt, or from an earlier try in this attempt. That object doesn't count
-    /// as this hook.
+    /// UID of a hook object from an earlier attempt, or from an earlier run of the hook in this attempt. That
+    /// object doesn't count as this hook.
     pub leftover: Option<&'a str>,
     /// Task of the plan.
     pub task: &'a Task,
@@ -44,10 +44,11 @@ pub(super) fn copy_manifest(subject: &Subject<'_>) -> Result<Object, CallError> 
     })
 }
 
-/// Converts a written object for the state machine.
+/// Converts a written object to a result for the state machine.
 pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, message: String) -> ApplyResponse {
     let seen = health_evaluation::observe_object(subject.health, object, subject.now).await;
-    // With a judge, the kind's rule doesn't apply, so a missing rule has no meaning.
+    // If the task has a health judge, the kind's rule doesn't apply, so it is irrelevant whether the kind has
+    // a rule.
     let observed = match &subject.task.health_judge {
         Some(judge) => {
             let unknown = format!("health judge {judge} has not answered yet");
@@ -65,7 +66,7 @@ pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, messa
     }
 }
 
-/// Returns the deletion propagation for owned objects: the propagation of the application's deletion, otherwise
+/// Returns the propagation for deleting owned objects: the application deletion's propagation, or else
 /// `PrunePropagationPolicy`. A deletion that leaves the objects in place only deletes hooks.
 pub(super) fn deletion_propagation(request: &SyncRequest) -> Propagation {
     match request.deletion {

@@ -28,11 +28,12 @@ pub struct Targets {
     /// Stored plan that the operation must execute unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Box<PinnedPlan>>,
-    /// Objects that the application is known to own in addition to its manifests. A deletion deletes the objects that
-    /// carry the application's mark.
+    /// Objects that the application is known to own in addition to its manifests. Deleting the application
+    /// deletes these objects if they carry its mark.
     #[serde(default, skip_serializing_if = "Inventory::is_empty")]
     pub owned: Inventory,
-    /// Last runs of hooks that run only when their inputs have changed. Read from the log each time.
+    /// Last runs of hooks that run only when their inputs have changed. They are read from the log for each
+    /// plan.
     #[serde(skip)]
     pub last_runs: Vec<LastRun>,
 }

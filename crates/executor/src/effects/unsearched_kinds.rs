@@ -12,10 +12,10 @@ pub const NOT_SEARCHED: &str = "not-searched";
 /// Maximum number of kinds in a message.
 const NAMED_KINDS_MAX: usize = 10;
 
-/// Reports kinds that may have objects of the application but couldn't be searched. They block a deletion, because
-/// otherwise the application would be gone and the objects would be left behind. Namespaces other than the
-/// application's own aren't reported. If the places of all objects are known (`is_known`), only hooks of earlier syncs
-/// can be missed.
+/// Reports kinds that may have objects of the application but couldn't be searched. Such kinds block a
+/// deletion, because otherwise the deletion would remove the application and leave the objects behind.
+/// Namespaces other than the application's own aren't reported. If the places of all objects are known
+/// (`is_known`), the search can miss only hooks of earlier syncs.
 pub(super) fn report_unsearched_kinds(
     request: &SyncRequest,
     query: &LiveQuery,
@@ -36,7 +36,9 @@ pub(super) fn report_unsearched_kinds(
     // A failed search may succeed later.
     let is_final = blind.iter().all(|one| !one.missing_rights.is_empty());
     let (severity, meaning) = match (deletes, is_known && is_final) {
-        (true, false) => (Severity::Error, "so nothing is deleted, because they would be left behind"),
+        (true, false) => {
+            (Severity::Error, "so nothing is deleted, because the application's objects could be left behind")
+        }
         (true, true) => (Severity::Warning, "so hooks of earlier syncs may be left behind"),
         (false, _) => (Severity::Warning, "so objects that are no longer in the manifests are not found"),
     };
@@ -47,7 +49,7 @@ pub(super) fn report_unsearched_kinds(
         object: None,
         origin: None,
         message: format!(
-            "the application may have objects of these kinds, which cannot be listed, {meaning}: {}; {}",
+            "objects of these kinds cannot be listed, {meaning}: {}; {}",
             format_names(kinds),
             describe_causes(&blind)
         ),
@@ -58,8 +60,8 @@ pub(super) fn report_unsearched_kinds(
 fn describe_causes(blind: &[&IncompleteSearch]) -> String {
     let missing: BTreeSet<MissingRight> =
         blind.iter().flat_map(|one| one.missing_rights.iter().cloned()).collect();
-    let rights = (!missing.is_empty())
-        .then(|| format!("these rights are missing: {}", rights::format_rights(&missing)));
+    let rights =
+        (!missing.is_empty()).then(|| format!("missing permissions: {}", rights::format_rights(&missing)));
     let failed = blind.iter().filter(|one| one.missing_rights.is_empty());
     // Many kinds may fail for the same reason.
     let failed: BTreeMap<&str, &GroupKind> = failed.map(|one| (one.message.as_str(), &one.kind)).collect();

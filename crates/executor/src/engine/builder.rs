@@ -105,7 +105,7 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the identity of this engine, such as `ann on build-7`. Other operations see it as the holder of claims.
+    /// Sets the identity of this engine, such as `ann on build-7`. Claims record it as their holder.
     /// [default: requester of each operation]
     #[must_use]
     pub fn worker(mut self, worker: impl Into<String>) -> Self {
@@ -163,41 +163,42 @@ impl EngineBuilder {
     /// Adds a notifier. The notifier receives every event that is recorded after the start of the engine, in order
     /// within each operation.
     ///
-    /// The notifier doesn't receive earlier events that were recorded but not delivered because the process died; see
-    /// [`EngineBuilder::notifier_after`].
+    /// The notifier doesn't receive earlier events that were recorded but not delivered because the process
+    /// crashed; see [`EngineBuilder::notifier_after`].
     #[must_use]
     pub fn notifier(mut self, notifier: ActorRef<Event>) -> Self {
         self.notifiers.push((notifier, None));
         self
     }
 
-    /// Adds a notifier that has already received events from an earlier process. The notifier receives all other
-    /// events, starting with those in the log. A notifier that stores the [`EventCursor`] as durably as its own results
-    /// receives each event at least once, even across crashes. A warning reports events that were compacted in the
-    /// meantime.
+    /// Adds a notifier that has already received events from an earlier process. The notifier receives all
+    /// other events, starting with those in the log. A notifier that stores the [`EventCursor`] as durably as
+    /// its own results receives each event at least once, even across crashes. The engine logs a warning
+    /// about events that were compacted in the meantime.
     #[must_use]
     pub fn notifier_after(mut self, notifier: ActorRef<Event>, seen: EventCursor) -> Self {
         self.notifiers.push((notifier, Some(seen)));
         self
     }
 
-    /// Compacts the log at this interval, according to the retention policy. The interval is at least one second. For
-    /// long-running programs. [default: only on [`Engine::compact`]]
+    /// Compacts the log at this interval, according to the retention policy. The interval is at least one
+    /// second. Meant for long-running programs. [default: only on [`Engine::compact`]]
     #[must_use]
     pub fn compact_every(mut self, every: Duration, keep: Retention) -> Self {
         self.compaction = Some(Compaction { interval: every.max(Duration::from_secs(1)), retention: keep });
         self
     }
 
-    /// Links the engine to a supervisor of the caller. The supervisor is notified when the engine ends, and the engine
-    /// ends with the supervisor. All actors of the engine are linked below it.
+    /// Links the engine to a supervisor of the caller. The supervisor is notified when the engine ends, and
+    /// the engine ends when the supervisor does. All actors of the engine are linked below the engine's own
+    /// supervisor.
     #[must_use]
     pub fn supervised_by(mut self, supervisor: ActorCell) -> Self {
         self.supervisor = Some(supervisor);
         self
     }
 
-    /// Starts the actors. Open operations in the log stay unchanged until they are resumed.
+    /// Starts the actors. Open operations in the log remain unchanged until a caller resumes them.
     pub async fn start(self) -> Result<Engine, EngineError> {
         if let Some(error) = self.name_error {
             return Err(error);

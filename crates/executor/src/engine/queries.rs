@@ -25,7 +25,7 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::ListRunning { reply }).await
     }
 
-    /// Returns the number of entries about operations that this engine holds in memory. Finished operations don't
+    /// Returns the number of entries about operations in this engine's memory. Finished operations don't
     /// count, except for the most recent ones.
     pub async fn entries_in_memory(&self) -> Result<usize, EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::Entries { reply }).await
@@ -82,15 +82,15 @@ impl Engine {
         Ok((driver.state().clone(), events))
     }
 
-    /// Compacts the log by a retention policy. Safe while operations are running.
+    /// Compacts the log by a retention policy. This is safe while operations are running.
     pub async fn compact(&self, keep: Retention) -> Result<CompactionResult, EngineError> {
         let now = self.shared.clock.now();
         Ok(run_blocking(&self.shared.log, move |log| log.compact(&keep, now)).await?)
     }
 
-    /// Returns the events of an operation after a sequence number (0 for all events): first the events in the log, then
-    /// live events, without gap or repetition. The stream ends with the operation, which doesn't have to be running.
-    /// The stream reports compacted events.
+    /// Returns an operation's events after a sequence number (0 for all events): first the events in the log,
+    /// then live events, without gaps or repetitions. The stream ends with the operation, which doesn't have
+    /// to be running. The stream reports events that are missing because they were compacted.
     pub async fn events(&self, operation: OperationId, after: u64) -> Result<EventStream, EngineError> {
         let events = EventStream::for_operation(&self.shared.log, &self.shared.broadcaster, operation, after);
         let is_known = || {
@@ -98,7 +98,8 @@ impl Engine {
                 Ok(log.entry_as::<OperationEvent>(operation)?.is_some())
             })
         };
-        // The operation's first records may be in flight, or have become durable between the two checks.
+        // The operation's first records may still be in flight, or may have become durable between the two
+        // checks.
         if is_known().await? || self.running_operations().await?.contains(&operation) || is_known().await? {
             Ok(events)
         } else {
@@ -106,14 +107,15 @@ impl Engine {
         }
     }
 
-    /// Returns the live output of a running operation's hooks, if the cluster serves logs. Starts with the last lines
-    /// of the current hooks, followed by all new lines, including the lines of later hooks. This doesn't affect the
-    /// operation: lines aren't recorded, and a slow reader loses lines but receives their number.
+    /// Returns the live output of a running operation's hooks, if the cluster serves logs. Starts with the
+    /// last lines of the current hooks, followed by all new lines, including the lines of later hooks. This
+    /// doesn't affect the operation: lines aren't recorded, and a slow reader loses lines but is informed of
+    /// their number.
     ///
     /// Returns [`EngineError::NotRunning`] if the operation isn't running, and [`EngineError::AlreadyFinished`] if it
     /// has finished.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutput, EngineError> {
-        // Subscribes before the first query, so that no hook is missed.
+        // Subscribe before the first query, so that no hook is missed.
         let batches = self.shared.broadcaster.subscribe();
         let asking = RunningHooksQuery { engine: self.clone(), operation };
         let mut first = asking.running_hooks().await;
@@ -137,9 +139,9 @@ impl Engine {
         }
     }
 
-    /// Returns the events of all operations after the position `seen`: first the events in the log, then live events,
-    /// without gap or repetition, in order within each operation. The stream ends when the engine has stopped. Start
-    /// from [`Engine::log_end`] to receive only live events.
+    /// Returns the events of all operations after the position `seen`: first the events in the log, then live
+    /// events, without gaps or repetitions, in order within each operation. The stream ends when the engine
+    /// has stopped. Start from [`Engine::log_end`] to receive only live events.
     pub fn all_events(&self, seen: EventCursor) -> EventStream {
         EventStream::for_all(&self.shared.log, &self.shared.broadcaster, seen)
     }

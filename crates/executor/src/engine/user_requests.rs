@@ -17,8 +17,9 @@ impl Engine {
         self.send_request(operation, Input::Terminate { by: by.to_owned() }).await
     }
 
-    /// Ends a running operation in favor of another sync of its application, at a safe point where no hook has to be
-    /// stopped. If this isn't possible, rejects the request. Returns when the request is durable.
+    /// Ends a running operation in favor of another sync of its application, at a safe point where no hook
+    /// has to be stopped. Rejects the request if the operation can't be ended this way. Returns when the
+    /// request is durable.
     pub async fn supersede(
         &self,
         operation: OperationId,
@@ -43,8 +44,8 @@ impl Engine {
         self.send_request(operation, Input::ConfirmPrune { by: by.to_owned() }).await
     }
 
-    /// Approves a wave that the gate `approval` blocks: the wave with this number in the plan, counted from 1, or the
-    /// wave that is waiting for approval. Returns when the approval is durable.
+    /// Approves a wave that the gate `approval` blocks: either the wave with this number in the plan,
+    /// starting at 1, or the wave that is waiting for approval. Returns when the approval is durable.
     pub async fn approve(
         &self,
         operation: OperationId,

@@ -7,10 +7,10 @@ use tidegate_lifecycle::operation::{Event, EventKind};
 use tidegate_model::OperationId;
 use tokio::sync::broadcast;
 
-/// Number of batches that a slow listener may be behind before it reads the log instead.
+/// Number of batches that a slow listener may lag behind before it has to read the log instead.
 const CHANNEL_CAPACITY: usize = 256;
-/// The same limit for listeners to a single operation. There can be thousands of these listeners, and each buffer takes
-/// memory.
+/// The same limit for listeners to a single operation. There may be thousands of these listeners, and each
+/// buffer uses memory.
 const OPERATION_CHANNEL_CAPACITY: usize = 16;
 /// Number of operations with listeners above which unused channels are removed.
 const CHANNEL_CLEANUP_THRESHOLD: usize = 256;
@@ -28,8 +28,8 @@ pub(crate) struct EventBatch {
 /// Broadcasts durable events to all listeners.
 pub(crate) struct EventBroadcaster(Mutex<Option<Channels>>);
 
-/// Listeners. Each operation has its own channel: thousands of listeners can follow one operation each and wake up only
-/// for its events.
+/// Channels of the listeners. Each operation has its own channel, so that thousands of listeners can each
+/// follow one operation and wake up only for its events.
 struct Channels {
     all: broadcast::Sender<Arc<EventBatch>>,
     by_operation: HashMap<OperationId, broadcast::Sender<Arc<EventBatch>>>,

@@ -5,8 +5,9 @@
 //!             └───────────── EventEmitter ◀── absent or slow listeners ──┘
 //! ```
 //!
-//! Both ways produce the same events from the same records, so a stream of events has no gaps and no repetitions,
-//! regardless of why a delivery was missed: a slow listener, a failed actor, or a dead process.
+//! Live delivery and the log produce the same events from the same records. A stream of events therefore has
+//! no gaps and no repetitions, regardless of why a delivery was missed: a slow listener, a failed actor, or a
+//! crashed process.
 
 mod broadcaster;
 mod replay;
@@ -20,7 +21,7 @@ pub use self::replay::{EventGap, MissingEvents, Replay, replay};
 pub(crate) use self::stream::read_log_end;
 pub use self::stream::{EventCursor, EventStream};
 
-/// Forwards all events to a notifier until the stream ends. Stops if the notifier is gone.
+/// Forwards all events to a notifier until the stream ends. Stops if the notifier has stopped.
 pub(crate) async fn forward_events(notifier: ActorRef<Event>, mut events: EventStream) {
     while let Some(event) = events.next().await {
         match event {

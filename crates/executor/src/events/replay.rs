@@ -17,7 +17,7 @@ pub enum EventGap {
         /// Number of the first remaining record.
         first: u64,
     },
-    /// The operation has finished, and the log only has its summary.
+    /// The operation has finished, and the log contains only its summary.
     #[error(
         "operation {operation} has finished, and its events after number {after} are no longer stored; `tidegate ops show \
          {operation}` has its result"
@@ -30,8 +30,8 @@ pub enum EventGap {
     },
     /// The log ends before the requested start. The stream continues with new events.
     #[error(
-        "operation {operation} has {last} records, but number {after} was requested: the end of the log was lost, or this is a \
-         different log"
+        "operation {operation} has {last} records, but events after record {after} were requested: the end \
+         of the log was lost, or this is a different log"
     )]
     Ahead {
         /// Id of the requested operation.
@@ -67,14 +67,15 @@ pub enum MissingEvents {
         /// Number of the first remaining record.
         first: u64,
     },
-    /// The operation has finished, and the log only has its summary.
+    /// The operation has finished, and the log contains only its summary.
     Removed,
     /// The log has fewer records, because it lost its end or is a different log.
     Ahead,
 }
 
 impl Replay {
-    /// Returns the events that can't be delivered to a listener that requested the events after a given number.
+    /// Returns the gap in an operation's events for a listener that requested the events after a given
+    /// number.
     pub fn event_gap(&self, operation: OperationId, after: u64) -> Option<EventGap> {
         Some(match self.missing? {
             MissingEvents::Compacted { first } => EventGap::Compacted { operation, after, first },
@@ -122,7 +123,7 @@ pub fn replay(
     Ok(Some(Replay { events, last, missing, is_over }))
 }
 
-/// Creates the event emitter for these records. Starts from a snapshot if the first records are gone.
+/// Creates the event emitter for these records. Starts from a snapshot if the first records were compacted.
 fn restore_emitter(
     log: &(impl OperationLog + ?Sized),
     operation: OperationId,

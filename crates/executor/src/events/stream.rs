@@ -1,4 +1,4 @@
-//! A stream of events: first the events in the log, then live events, without gap or repetition.
+//! A stream of events: first the events in the log, then live events, without gaps or repetitions.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::replay::{EventGap, replay};
 use crate::log::Log;
 use crate::log::run_blocking;
 
-/// Number of seen operations above which operations that the log has removed are dropped.
+/// Number of operations in a cursor above which it drops operations that were removed from the log.
 const CURSOR_CLEANUP_THRESHOLD: usize = 4096;
 
 /// Position in the events of all operations: the number of the last seen record of each operation. The consumer stores
@@ -35,14 +35,14 @@ impl EventCursor {
         *seen = sequence.max(*seen);
     }
 
-    /// Removes operations that the log no longer has, because no more events of these operations will follow.
+    /// Removes operations that the log no longer contains, because they won't have any more events.
     #[must_use]
     pub fn retain_logged(mut self, recorded: &Self) -> Self {
         self.0.retain(|operation, _| recorded.0.contains_key(operation));
         self
     }
 
-    /// Returns the last seen number of an operation, or 0.
+    /// Returns the number of the last seen record of an operation, or 0.
     pub fn last_seen(&self, operation: OperationId) -> u64 {
         self.0.get(&operation).copied().unwrap_or_default()
     }
@@ -54,7 +54,7 @@ pub(crate) async fn read_log_end(log: &Log) -> Result<EventCursor, LogError> {
     Ok(EventCursor(entries.into_iter().map(|entry| (entry.stream.into(), entry.sequence)).collect()))
 }
 
-/// Selection of operations.
+/// Operations that a stream covers.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum OperationFilter {
     One(OperationId),
@@ -73,9 +73,9 @@ pub struct EventStream {
     ready: VecDeque<Result<Event, EventGap>>,
     /// Operations whose events must be read from the log.
     lagging: BTreeSet<OperationId>,
-    /// True if it isn't known which operations must be read from the log.
+    /// True if the set of operations to read from the log is unknown.
     is_lagging_unknown: bool,
-    /// Number of seen operations above which operations that the log has removed are dropped.
+    /// Number of operations in the cursor above which it drops operations that were removed from the log.
     cleanup_threshold: usize,
     /// True if no more events follow the ready events.
     is_over: bool,
@@ -121,8 +121,8 @@ impl EventStream {
         }
     }
 
-    /// Returns the next event. `None` if no more events follow because the operation has finished or the engine has
-    /// stopped. Cancel-safe.
+    /// Returns the next event. `None` if no more events follow because the operation has finished or the
+    /// engine has stopped. This method is cancel safe.
     pub async fn next(&mut self) -> Option<Result<Event, EventGap>> {
         loop {
             if let Some(next) = self.ready.pop_front() {
@@ -196,7 +196,7 @@ impl EventStream {
         self.lagging.remove(&operation);
         let only = self.filter == OperationFilter::One(operation);
         match read {
-            // The operation's records are in flight, or were removed meanwhile.
+            // The operation's records are still in flight, or were removed in the meantime.
             Ok(None) => {}
             Ok(Some(replay)) => {
                 self.ready.extend(replay.event_gap(operation, after).map(Err));

@@ -1,10 +1,11 @@
-//! Places in groups of operations for `concurrency:GROUP`. A group limits the number of operations that are in waves
-//! with this gate at the same time.
+//! Places in groups of operations for `concurrency:GROUP`. A group limits the number of operations that may
+//! execute waves with this gate at the same time.
 //!
-//! Places are recorded: an operation has its place from the gate's answer on, for as long as its state says so
-//! (`State::places`). This module only assigns free places in order of the requests, and tracks assignments that aren't
-//! recorded yet. A place becomes free again once its release is durable, so a kill can't cause the limit to be
-//! exceeded. All places that a wave needs are assigned at once.
+//! Places are recorded in the log. An operation has a place from the time of the gate's answer for as long as
+//! its state contains the place (`State::places`). This module only assigns free places in the order of the
+//! requests, and tracks assignments that aren't recorded yet. A place becomes free again once its release is
+//! durable, so a crash can't cause the limit to be exceeded. All places that a wave needs are assigned at
+//! once.
 //!
 //! ```text
 //! request ─▶ queue ─▶ assigned (reported, not recorded yet) ─▶ recorded (durable) ─▶ free
@@ -19,14 +20,14 @@ use tidegate_model::OperationId;
 
 /// Prefix of the names of concurrency gates.
 pub(crate) const CONCURRENCY_PREFIX: &str = "concurrency:";
-/// Maximum number of operations that the reason of a waiting operation names.
+/// Maximum number of operations that are listed in the reason for waiting.
 const NAMED_OPERATIONS_MAX: usize = 3;
-/// Reason for an operation that isn't first in the queue.
+/// Reason for waiting if an operation isn't first in the queue.
 const NOT_NEXT: &str = "other operations of the group are ahead in the queue";
-/// Reason for an operation for which only some places are free.
-const NOT_ALL: &str = "the wave needs a free place in all of its groups at once, and another group is full";
+/// Reason for waiting if only some of the operation's places are free.
+const NOT_ALL: &str = "the wave needs a free slot in every one of its groups, and another group is full";
 
-/// Reports a verdict to a gate. Called under a lock, so it must not call back.
+/// Reports a verdict to a gate. It is called under a lock, so it must not call this module.
 pub(crate) type VerdictCallback = Box<dyn Fn(Verdict) + Send>;
 
 /// Identity of a request in the queue.
@@ -48,7 +49,7 @@ pub(crate) struct RecordedPlaces {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ConcurrencyGroup {
-    /// Maximum number of operations that are in waves of the group at the same time.
+    /// Maximum number of operations that may execute waves of the group at the same time.
     pub limit: usize,
 }
 
@@ -66,7 +67,7 @@ impl ConcurrencyGroup {
 #[derive(Default)]
 pub(crate) struct Groups {
     inner: Mutex<GroupsState>,
-    /// Held while the places are read from the log.
+    /// Lock that is held while the places are read from the log.
     pub load_lock: tokio::sync::Mutex<()>,
 }
 
@@ -76,7 +77,7 @@ struct GroupsState {
     /// Waiting operations in order of their requests.
     queue: Vec<QueuedRequest>,
     tickets: u64,
-    /// True once the places in the log are known. Places are assigned only then.
+    /// True once the places in the log are known. Before that, no places are assigned.
     is_known: bool,
 }
 
@@ -85,7 +86,7 @@ struct OperationPlaces {
     application: String,
     /// Assigned places, which may not be recorded yet.
     assigned: BTreeSet<String>,
-    /// Places of the last record.
+    /// Places according to the last record.
     recorded: BTreeSet<String>,
     /// True if this engine is running the operation or has just stopped running it.
     is_local: bool,
@@ -150,7 +151,7 @@ impl Groups {
         ticket
     }
 
-    /// Sets the limit of a group for one request, or the reason why the group has no limit.
+    /// Sets the limit of a group for one request, or the reason why the limit can't be determined.
     pub fn set_limit(&self, ticket: Ticket, group: &str, limit: Result<usize, String>) {
         let mut inner = self.lock();
         let waiting = inner.queue.iter_mut().find(|waiting| waiting.ticket == ticket);
@@ -175,8 +176,8 @@ impl Groups {
         }
     }
 
-    /// Withdraws a request. The operation may have been assigned its places in the meantime;
-    /// [`Groups::resolve_withdrawal`] decides about those places.
+    /// Withdraws a request. The operation's places may have been assigned in the meantime;
+    /// [`Groups::resolve_withdrawal`] decides whether it keeps them.
     pub fn withdraw(&self, operation: OperationId, group: &str) {
         let mut inner = self.lock();
         for waiting in inner.queue.iter_mut().filter(|waiting| waiting.operation == operation) {
@@ -217,7 +218,8 @@ impl Groups {
         self.lock().is_known
     }
 
-    /// Adds the places in the log. Reports of this engine's actors are newer and take precedence.
+    /// Adds the places that the log contains. Reports from this engine's actors are newer and take
+    /// precedence.
     pub fn load_places(&self, recorded: impl IntoIterator<Item = RecordedPlaces>) {
         let mut inner = self.lock();
         for RecordedPlaces { operation, application, places } in recorded {
@@ -237,7 +239,7 @@ impl Groups {
         }
     }
 
-    /// Returns the number of operations with places, and of requests.
+    /// Returns the total number of operations with places and of requests.
     pub fn entries(&self) -> usize {
         let inner = self.lock();
         inner.places.len().saturating_add(inner.queue.len())
@@ -249,7 +251,7 @@ impl Groups {
         inner.places.iter().filter(|(_, places)| !places.is_local).map(|(operation, _)| *operation).collect()
     }
 
-    /// Removes operations that have finished, unless they are running here.
+    /// Removes operations that have finished, unless they are running in this engine.
     pub fn remove_finished(&self, over: &[OperationId]) {
         let mut inner = self.lock();
         inner.places.retain(|operation, places| places.is_local || !over.contains(operation));
@@ -308,8 +310,8 @@ impl GroupsState {
         self.queue = queue;
     }
 
-    /// Returns the reason why an operation doesn't get a place in a group now. The inner value is `None` if it does;
-    /// the outer value is `None` if this is unknown.
+    /// Returns the reason why an operation doesn't get a place in a group now. The inner value is `None` if
+    /// the operation gets a place; the outer value is `None` if this is unknown.
     #[expect(clippy::option_option, reason = "the outer one collects over all groups of a wave")]
     fn blocking_reason(
         &self,

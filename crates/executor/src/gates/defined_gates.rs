@@ -1,4 +1,4 @@
-//! Gates that are evaluated by definitions stored with the operation.
+//! Gates that are evaluated using the definitions stored with the operation.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -14,11 +14,11 @@ use super::http::{self, HTTP_PREFIX, HttpClient};
 use super::window::{self, WINDOW_PREFIX};
 use crate::clock::Clock;
 
-/// Reason for a gate that needs a cluster to which this engine has no connection.
+/// Reason for keeping a gate closed if this engine has no connection to the cluster that the gate needs.
 const NO_CONNECTION: &str =
     "this engine has no connection to the operation's cluster; start the engine with that cluster";
 
-/// Environment of gates.
+/// Environment in which gates are evaluated.
 pub(crate) struct GateEnvironment<'a> {
     /// Source of time.
     pub clock: &'a Arc<dyn Clock>,
@@ -30,8 +30,8 @@ pub(crate) struct GateEnvironment<'a> {
     pub connection: Option<&'a ClusterConnection>,
 }
 
-/// Reports the state of a gate, now and after each change, for as long as this is polled. A gate is closed if it can't
-/// be evaluated or its evaluation panics.
+/// Reports the state of a gate, now and after each change, for as long as the future is polled. A gate is
+/// closed if it can't be evaluated or its evaluation panics.
 pub(crate) async fn watch_defined_gate(
     subject: &GateSubject,
     definitions: &GateDefinitions,
@@ -41,7 +41,7 @@ pub(crate) async fn watch_defined_gate(
     while AssertUnwindSafe(watch_gate(subject, definitions, environment, &tell)).catch_unwind().await.is_err()
     {
         tracing::error!(gate = subject.gate, "a gate panicked");
-        tell(Verdict::closed("internal error; it is evaluated again"));
+        tell(Verdict::closed("internal error; the gate is evaluated again"));
         tokio::time::sleep(GATE_RETRY_INTERVAL).await;
     }
 }
@@ -163,8 +163,11 @@ mod tests {
                 Verdict::Open => "open",
             })
             .collect();
-        assert_eq!(reasons[0], "internal error; it is evaluated again");
-        assert!(reasons[1].starts_with("sync window never denies it") && reasons.len() == 2, "{reasons:?}");
+        assert_eq!(reasons[0], "internal error; the gate is evaluated again");
+        assert!(
+            reasons[1].starts_with("sync window never denies syncs") && reasons.len() == 2,
+            "{reasons:?}"
+        );
     }
 
     #[tokio::test(start_paused = true)]

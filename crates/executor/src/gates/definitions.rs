@@ -1,4 +1,4 @@
-//! Gate definitions by name. Written by users and stored with the operation.
+//! Gate definitions by name. Users write them, and they are stored with the operation.
 
 use std::collections::BTreeMap;
 
@@ -28,8 +28,8 @@ pub struct GateDefinitions {
     pub cel: BTreeMap<String, CelGate>,
 }
 
-/// Reason for a gate that isn't defined.
-pub(crate) const UNDEFINED: &str = "it is not defined; define it in the file of `tidegate serve --gates`, or terminate the operation and start a \
+/// Reason for keeping a gate closed if it isn't defined.
+pub(crate) const UNDEFINED: &str = "it is not defined; define it in the file passed to `tidegate serve --gates`, or terminate the operation and start a \
      new one with `tidegate sync --gates FILE`";
 
 /// An invalid definition.
@@ -70,7 +70,8 @@ impl GateDefinitions {
         windows.chain(groups).chain(endpoints).chain(expressions)
     }
 
-    /// Returns the maximum number of concurrent operations of a group, or the reason why its gate is closed.
+    /// Returns the maximum number of concurrent operations of a group, or the reason why the group's gate is
+    /// closed.
     pub(crate) fn concurrency_limit(&self, group: &str) -> Result<usize, String> {
         let group = self.concurrency.get(group).ok_or(UNDEFINED)?;
         group.check().map(|()| group.limit)
@@ -87,7 +88,7 @@ pub(crate) fn is_defined_by_name(gate: &str) -> bool {
     GateDefinitions::can_evaluate(gate) || gate.starts_with(CONCURRENCY_PREFIX)
 }
 
-/// Adds the problems of a gate definition and of its name.
+/// Adds the problems of a gate's name and definition.
 fn add_problems(
     wrong: &mut Vec<InvalidGate>,
     kind: &str,

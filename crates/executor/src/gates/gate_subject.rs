@@ -19,6 +19,6 @@ pub(crate) struct GateSubject {
     pub wave: i64,
     /// Start time of the operation.
     pub started_at: Timestamp,
-    /// True if a user started it.
+    /// True if a user started the operation.
     pub is_manual: bool,
 }

@@ -1,5 +1,5 @@
-//! Evaluation of registered gates. The engine sends each gate one request and then listens for its answers. Repeated
-//! requests are only a safety net.
+//! Evaluation of registered gates. The engine sends each gate one request and then listens for its answers.
+//! It repeats the request only as a safety net.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::extensions::{ANSWER_TIMEOUT, GateReply, GateRequest};
 
-/// Minimum time between two requests to the same gate, even if the gate asks for a shorter time.
+/// Minimum time between two requests to the same gate, even if the gate specifies a shorter time.
 const POLL_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Time for which the engine still listens to a gate that didn't answer in time, before it sends another request.
+/// Time that the engine waits for a late answer from a gate before it sends another request.
 const LATE_ANSWER_WAIT: Duration = Duration::from_secs(60);
 
-/// Asks a gate and reports all its answers for as long as this is polled. Every error becomes a closed verdict with a
-/// reason.
+/// Asks a gate and reports all its answers for as long as the future is polled. Every error becomes a closed
+/// verdict with a reason.
 pub(crate) async fn poll_registered_gate(
     name: &str,
     gate: Option<&ActorRef<GateRequest>>,
@@ -28,7 +28,7 @@ pub(crate) async fn poll_registered_gate(
         let problem = gate_error(name);
         let unregistered = || format!("no gate named {name} is registered with this engine");
         reporter.report_verdict(closed_verdict(problem.unwrap_or_else(unregistered)));
-        // Gates are registered before an engine starts.
+        // All gates are registered before an engine starts, so an unknown gate stays unknown.
         return;
     };
     loop {
@@ -106,8 +106,8 @@ impl<T: Fn(Verdict)> VerdictReporter<'_, T> {
         }
     }
 
-    /// Keeps the last answer of a gate that won't send any more answers, until the next request is due or the gate's
-    /// actor stops.
+    /// Keeps the last answer of a gate that won't send any more answers, until the next request is due, or
+    /// until the gate's actor stops.
     async fn wait_for_next_poll(&mut self, gate: &ActorRef<GateRequest>, again_at: Option<Instant>) {
         loop {
             let wait = again_at.map_or(GATE_RETRY_INTERVAL, |at| {

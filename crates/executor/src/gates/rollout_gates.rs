@@ -27,9 +27,9 @@ pub struct StepGateRequest {
     pub destination: Destination,
 }
 
-/// Evaluates a gate for a step with the gate definitions, and reports all answers for as long as this is polled.
-/// Returns if no more answers can follow: the name is undefined, or the gate never opens for a step. A step counts as
-/// automated for sync windows.
+/// Evaluates a gate for a step with the gate definitions, and reports all answers for as long as the future
+/// is polled. Returns if no more answers can follow, because the name is undefined or the gate never opens
+/// for a step. Sync windows treat a step as automated.
 pub(crate) async fn evaluate_step_gate(
     shared: &EngineContext,
     question: &StepGateRequest,
@@ -54,7 +54,7 @@ pub(crate) async fn evaluate_step_gate(
     }
     if !definitions.names().any(|name| name == gate) {
         return tell(closed(format!(
-            "gate {gate} is not defined; define it in the file of `tidegate serve --gates`"
+            "gate {gate} is not defined; define it in the file passed to `tidegate serve --gates`"
         )));
     }
     let connection = shared.clusters.get(&destination).map(|cluster| ClusterConnection {

@@ -1,4 +1,4 @@
-//! Sync windows: times at which a wave may start.
+//! Sync windows: periods in which a wave may start.
 
 use std::path::Path;
 use std::time::Duration;
@@ -12,7 +12,7 @@ pub const WINDOW_PREFIX: &str = "window:";
 const ZONEINFO_DIRECTORY: &str = "/usr/share/zoneinfo";
 /// Maximum size of a time zone file in bytes.
 const ZONE_BYTES_MAX: u64 = 1 << 16;
-/// Maximum time before a decision is evaluated again, because time zone rules and clocks may change.
+/// Maximum time before a decision is evaluated again. Time zone rules and clocks may change.
 const REEVALUATION_INTERVAL_MAX: Duration = Duration::from_secs(600);
 
 /// Loads a time zone by name from the system's database.
@@ -35,7 +35,7 @@ pub fn load_time_zone(name: &str) -> Result<TimeZoneRules, String> {
     TimeZoneRules::from_tzif(name, &rules)
 }
 
-/// Decides whether a wave may start now. Also returns the time of the next evaluation.
+/// Decides whether a wave may start now. Returns the decision and the time of the next evaluation.
 pub(crate) fn evaluate_windows(
     name: &str,
     windows: &[ParsedWindow],
@@ -51,8 +51,8 @@ pub(crate) fn evaluate_windows(
         return (Verdict::Open, again);
     };
     let what = match blocked.kind {
-        WindowKind::Deny => "denies it",
-        WindowKind::Allow => "does not allow it",
+        WindowKind::Deny => "denies syncs",
+        WindowKind::Allow => "does not allow syncs",
     };
     let reason = match blocked.expected_end {
         // Windows start and end at whole seconds.
@@ -103,8 +103,8 @@ mod tests {
         let evening = || window(Allow, "0 20 * * *", "1h", "");
         let manual = |window| Window { manual_sync: true, ..window };
         let overrun = |window| Window { sync_overrun: true, ..window };
-        let closed = "sync window w does not allow it until 2026-03-02T";
-        // Windows, manual or automated, start time, current time, expected decision.
+        let closed = "sync window w does not allow syncs until 2026-03-02T";
+        // Columns: windows, true for a manual sync, start time, current time, expected decision.
         let table: Vec<(Vec<Window>, bool, &str, &str, String)> = vec![
             (vec![], false, "08:00:00Z", "08:00:00Z", "open".into()),
             (vec![office()], false, "08:00:00Z", "08:59:59Z", format!("{closed}09:00:00Z")),
@@ -118,14 +118,14 @@ mod tests {
                 false,
                 "08:00:00Z",
                 "12:30:00Z",
-                "sync window w denies it until 2026-03-02T13:00:00Z".into(),
+                "sync window w denies syncs until 2026-03-02T13:00:00Z".into(),
             ),
             (vec![lunch()], false, "08:00:00Z", "11:00:00Z", "open".into()),
             (vec![manual(office())], true, "08:00:00Z", "08:30:00Z", "open".into()),
             (vec![manual(office()), evening()], true, "08:00:00Z", "08:30:00Z", format!("{closed}09:00:00Z")),
             (vec![manual(office())], false, "08:00:00Z", "08:30:00Z", format!("{closed}09:00:00Z")),
             (vec![manual(lunch()), office()], true, "08:00:00Z", "12:30:00Z", "open".into()),
-            // An operation that was allowed at its start may continue if the windows permit overruns.
+            // An operation that was allowed to start may continue if the windows permit overruns.
             (vec![overrun(lunch())], false, "11:59:00Z", "12:30:00Z", "open".into()),
             (vec![overrun(office())], false, "16:59:00Z", "17:30:00Z", "open".into()),
             (
@@ -148,7 +148,7 @@ mod tests {
         for (now, is_open) in [
             ("2026-03-02T08:30:00Z", true),
             ("2026-03-02T07:30:00Z", false),
-            // Daylight saving time.
+            // This date is in daylight saving time.
             ("2026-07-02T07:30:00Z", true),
             ("2026-07-02T15:30:00Z", false),
         ] {

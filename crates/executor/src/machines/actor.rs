@@ -1,6 +1,7 @@
-//! The actor of one machine: its runner in a mailbox.
+//! The actor of one machine: a mailbox around the machine's runner.
 //!
-//! The actor's own state can be lost: the actor can end at any time, and its successor continues from the log.
+//! The actor's own state is expendable: the actor may end at any time, and its successor continues from the
+//! log.
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ use crate::engine_context::EngineContext;
 use crate::inbox::Inbox;
 use crate::log::{AppendFailure, LogActorFailed};
 
-/// Creates the effects for each actor of a machine.
+/// Factory that creates the effects for each actor of a machine.
 pub(super) type EffectsFactory<W> = Arc<dyn Fn() -> W + Send + Sync>;
 
 /// Initial state of an actor.
@@ -52,7 +53,7 @@ pub(super) struct MachineState<W: MachineEffects> {
     runner: Runner<W::Machine, EngineEffects<W>>,
     /// True once the recovered state has been published. The previous actor may have failed before publishing it.
     is_published: bool,
-    /// True once the supervisor knows that the machine has ended.
+    /// True once the machine's end has been reported to the supervisor.
     has_ended: bool,
 }
 
@@ -76,7 +77,7 @@ impl<W: MachineEffects> Actor for MachineActor<W> {
             Start::Recovered { driver, end_reason } => {
                 handle.set_durable_state(driver.state().clone());
                 let first = end_reason.map(W::Machine::abort_input).or_else(W::resume_input);
-                // Even without an input, the machine takes a step.
+                // The machine takes a step even without an input.
                 let first = first.map_or(Arrival::Alarm, Arrival::Input);
                 (Runner::from_driver(*driver, effects), Some(first))
             }
@@ -107,7 +108,7 @@ impl<W: MachineEffects> Actor for MachineActor<W> {
             RunnerError::Driver(error) => error.into(),
             RunnerError::Append(failure) => failure,
         })?;
-        // Failing effects don't prevent writes.
+        // Failing effects must not prevent writes.
         if let Some(durable) = unshown {
             state.runner.effects_mut().publish(durable);
         }

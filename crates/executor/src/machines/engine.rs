@@ -21,18 +21,19 @@ use crate::error::EngineError;
 use crate::log::run_blocking;
 
 impl Engine {
-    /// Runs a machine. If the log contains a machine with this id, resumes that machine and ignores `start_input`. If
-    /// the machine is already running or has finished, returns it. Otherwise starts a new machine with `start_input`,
-    /// which is durable when this returns. `work` creates the effects for each of the machine's actors.
+    /// Runs a machine. If the log contains a machine with this id, resumes that machine and ignores
+    /// `start_input`. If the machine is already running or has finished, returns it. Otherwise starts a new
+    /// machine with `start_input`, which is durable when this function returns. `work` creates the effects
+    /// for each of the machine's actors.
     ///
-    /// The id comes from [`Engine::next_id`]. The caller records it in order to find the machine again. A resumed
-    /// machine may require an input; see [`MachineEffects::resume_input`].
+    /// The id comes from [`Engine::next_id`]. The caller must record the id in order to find the machine
+    /// again. A resumed machine may require an input; see [`MachineEffects::resume_input`].
     ///
     /// # Errors
     ///
-    /// Returns an error if the log doesn't contain the machine and there is no `start_input`, or if the machine rejects
-    /// `start_input`. Also returns an error if another machine has this id, the log can't be read or written, or the
-    /// engine is shutting down.
+    /// Returns an error if the log doesn't contain the machine and `start_input` is `None`, or if the machine
+    /// rejects `start_input`. Also returns an error if another machine has this id, the log can't be read or
+    /// written, or the engine is shutting down.
     pub async fn run_machine<W: MachineEffects>(
         &self,
         id: impl Into<StreamId>,
@@ -76,9 +77,9 @@ impl Engine {
         Ok(run_blocking(&self.shared.log, move |log| log.find_as::<F>(lookup)).await?)
     }
 
-    /// Returns the durable state of a machine, running or not. `None` if the log doesn't contain the id. For a finished
-    /// machine, the log may only have the summary. In this case the function returns an error; use
-    /// [`Engine::list_machines`] to get the summary.
+    /// Returns the durable state of a machine, running or not. `None` if the log doesn't contain the id. For
+    /// a finished machine, the log may contain only the summary. In this case, the function returns an error;
+    /// use [`Engine::list_machines`] to get the summary.
     pub async fn machine_state<M: DurableMachine>(
         &self,
         id: impl Into<StreamId>,

@@ -1,4 +1,4 @@
-//! Effects of one machine: its commands go to its [`Work`], and its events to the engine's log.
+//! Effects of one machine: its commands go to its [`MachineEffects`], and its events to the engine's log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +24,7 @@ pub(super) struct EngineEffects<W: MachineEffects> {
     sender: MachineSender<W::Machine>,
     effects: W,
     alarm: Alarm,
-    /// State that will be durable once the batch in flight is written.
+    /// State that becomes durable once the batch in flight is written.
     pending_state: Option<<W::Machine as Machine>::State>,
     /// Dropped with the actor.
     _alive: watch::Sender<()>,
@@ -51,8 +51,8 @@ impl<W: MachineEffects> EngineEffects<W> {
         }
     }
 
-    /// Publishes a durable state. A caller that is notified of the state and queries it immediately must find it,
-    /// because there may be no other notification.
+    /// Publishes a durable state. A caller that queries the state as soon as it is notified must receive this
+    /// state, because there may never be another notification.
     pub fn publish(&mut self, durable: <W::Machine as Machine>::State) {
         self.handle.set_durable_state(durable.clone());
         self.effects.publish_state(&durable);
@@ -104,7 +104,7 @@ impl<W: MachineEffects> Effects<W::Machine> for EngineEffects<W> {
         let summary = W::summary(state).ok_or("a machine that has not started cannot be written")?;
         let events = AppendOf::new(self.handle.id, batch.first_sequence, batch.events, summary);
         let append = AppendOf { snapshot: batch.snapshot, ..events };
-        // By the time the state is durable, the current state may contain more.
+        // By the time this state is durable, the current state may include later events.
         self.pending_state = Some(state.clone());
         let inbox = self.inbox.clone();
         let tell = Box::new(move |result| inbox.push_write_result(result));

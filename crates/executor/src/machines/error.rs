@@ -8,7 +8,7 @@ use tidegate_oplog::{LogError, StreamName};
 /// An error of a machine.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The log doesn't contain the machine, and there was no input to start it.
+    /// The log doesn't contain the machine, and the caller provided no input to start it.
     #[error("there is no {machine} in this state directory")]
     UnknownMachine {
         /// The requested machine.
@@ -42,8 +42,8 @@ pub enum MachineError {
         /// Error from its actor or its log.
         reason: String,
     },
-    /// A different machine with this id is running.
-    #[error("{id} is already running as another kind than {wanted}; use a different id")]
+    /// A machine of another kind with this id is running.
+    #[error("{id} is already running, but its kind is not {wanted}; use a different id")]
     IdInUse {
         /// The id.
         id: StreamId,

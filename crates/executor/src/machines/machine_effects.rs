@@ -14,15 +14,16 @@ impl<M: Machine<Event: StreamRecords<Snapshot = <M as Machine>::State>>> Durable
 /// Summary of a machine in the log.
 pub type SummaryOf<M> = Summary<<<M as Machine>::Event as StreamRecords>::Details>;
 
-/// Effects of a machine. All other parts belong to the engine: log, runner, timers, recovery and restarts.
+/// Effects of a machine. The engine provides everything else: log, runner, timers, recovery and restarts.
 ///
-/// The machine's actor calls these functions one at a time. None of them may block: work that takes time must run
-/// elsewhere, for example in [`MachineSender::spawn`], and report its results through the [`MachineSender`]. A panic
-/// makes this actor fail. The next actor starts from the log, with new effects.
+/// The machine's actor calls these functions one at a time. They must not block: work that takes time must
+/// run elsewhere, for example in [`MachineSender::spawn`], and report its results through the
+/// [`MachineSender`]. If a function panics, the actor fails, and the next actor starts from the log with new
+/// effects.
 ///
-/// The effects are dropped when their actor ends for any reason, without an
-/// [`end_subscription`](Self::end_subscription) for their subscriptions. All work that they started must then stop.
-/// Outstanding commands start again when the machine is resumed.
+/// The effects are dropped when their actor ends for any reason, without calls of
+/// [`end_subscription`](Self::end_subscription) for their subscriptions. All work that the effects started
+/// must then stop. Outstanding commands start again when the machine is resumed.
 pub trait MachineEffects: Send + 'static {
     /// Machine of these effects.
     type Machine: DurableMachine;
@@ -30,13 +31,14 @@ pub trait MachineEffects: Send + 'static {
     /// Returns the machine's summary for the log in this state. `None` before the machine has started.
     fn summary(state: &<Self::Machine as Machine>::State) -> Option<SummaryOf<Self::Machine>>;
 
-    /// Returns the machine's first input on each resume: after a restart of the engine, and after a failure.
+    /// Returns the machine's first input each time it is resumed, after a restart of the engine or after a
+    /// failure.
     fn resume_input() -> Option<<Self::Machine as Machine>::Input> {
         None
     }
 
-    /// Starts executing a command. Exactly one [`MachineSender::answer`] for its subject must always follow, except
-    /// when the engine stops.
+    /// Starts executing a command. Exactly one [`MachineSender::answer`] for the command's subject must
+    /// follow, unless the engine stops.
     fn execute(
         &mut self,
         state: &<Self::Machine as Machine>::State,
@@ -61,7 +63,7 @@ pub trait MachineEffects: Send + 'static {
         command: &<Self::Machine as Machine>::Command,
     );
 
-    /// Publishes a durable state, which [`RunningMachine::state`](super::RunningMachine::state) already returns. After
-    /// a restart or a failure, it may repeat an earlier state.
+    /// Publishes a durable state, which [`RunningMachine::state`](super::RunningMachine::state) already
+    /// returns. After a restart or a failure, the state may be one that was published before.
     fn publish_state(&mut self, _state: &<Self::Machine as Machine>::State) {}
 }

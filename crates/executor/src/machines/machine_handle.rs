@@ -27,7 +27,7 @@ pub(super) enum ExecutionStatus<M: Machine> {
     Running(ActorRef<MachineMessage<M>>),
     /// The machine's actor has failed, and the next actor hasn't started yet.
     Down,
-    /// The machine has ended in this engine.
+    /// The machine is no longer running in this engine.
     Ended(EndReason),
 }
 
@@ -42,7 +42,7 @@ impl<M: Machine> Clone for ExecutionStatus<M> {
     }
 }
 
-/// Reason why a machine ended in this engine.
+/// Reason why a machine is no longer running in this engine.
 #[derive(Clone, Debug)]
 pub(super) enum EndReason {
     /// The machine has finished.
@@ -53,7 +53,7 @@ pub(super) enum EndReason {
     Failed(MachineError),
 }
 
-/// One machine, from the first request to its end.
+/// Handle to one machine, from the first request to its end.
 pub(super) struct MachineHandle<M: Machine> {
     pub id: StreamId,
     pub clock: Arc<dyn Clock>,
@@ -86,21 +86,21 @@ impl<M: Machine> MachineHandle<M> {
         machine_name::<M>(self.id)
     }
 
-    /// Sets its supervisor.
+    /// Sets the machine's supervisor.
     pub fn set_supervisor(&self, supervisor: ActorRef<SupervisorMessage<M>>) {
         let _ = self.supervisor.set(supervisor);
     }
 
-    /// Sends a message to its supervisor. Before the supervisor exists, the message is lost; a new supervisor checks
-    /// for itself whether it may start.
+    /// Sends a message to the machine's supervisor. If the supervisor doesn't exist yet, the message is lost.
+    /// A new supervisor checks on its own whether it may start.
     pub fn send(&self, message: SupervisorMessage<M>) {
         if let Some(supervisor) = self.supervisor.get() {
             let _ = supervisor.send_message(message);
         }
     }
 
-    /// Sets the inbox of the next actor. Moves external inputs that have arrived since the last actor failed into the
-    /// new inbox.
+    /// Sets the inbox of the next actor, and moves external inputs into it that have arrived since the last
+    /// actor failed.
     pub fn replace_inbox(&self, inbox: &Inbox<M, ActorMessage>) {
         let mut known = lock(&self.inbox);
         let left = known.take_all().into_iter().filter(|arrival| matches!(arrival, Arrival::Input(_)));
@@ -154,7 +154,7 @@ impl<M: Machine> MachineHandle<M> {
         found.unwrap_or(ExecutionStatus::Ended(EndReason::Stopped))
     }
 
-    /// Returns once the machine has ended in this engine.
+    /// Returns once the machine is no longer running in this engine.
     pub async fn wait_until_ended(&self) -> EndReason {
         match self.wait_for_status(|status| matches!(status, ExecutionStatus::Ended(_))).await {
             ExecutionStatus::Ended(end) => end,

@@ -25,8 +25,9 @@ impl From<AppendFailure> for ActorMessage {
     }
 }
 
-/// Receives answers and inputs from the work. Cheap to clone, and usable from any task. Inputs for a machine that has
-/// finished or whose actor has failed are dropped, because outstanding commands start again.
+/// Sender for the results of a machine's work: answers to commands, and inputs. It is cheap to clone and
+/// usable from any task. Inputs for a machine that has finished or whose actor has failed are dropped,
+/// because outstanding commands start again.
 pub struct MachineSender<M: Machine> {
     inbox: Inbox<M, ActorMessage>,
     /// Closed when the actor has ended.
@@ -44,7 +45,8 @@ impl<M: Machine> MachineSender<M> {
         Self { inbox, alive }
     }
 
-    /// Answers the command in flight for a subject. Another command for the subject may then be executed.
+    /// Answers the command in flight for a subject. The engine may then execute another command for the
+    /// subject.
     pub fn answer(&self, about: M::Subject, input: M::Input) {
         self.inbox.push(Arrival::Answer { subject: about, input });
     }
@@ -59,9 +61,9 @@ impl<M: Machine> MachineSender<M> {
         self.inbox.push(Arrival::SubscriptionEnded(about));
     }
 
-    /// Runs work that takes time. The work ends with the actor. A panic in the work makes the actor fail, because
-    /// otherwise the command would be in flight forever. The work can be aborted earlier, for example at the end of a
-    /// subscription.
+    /// Runs work that takes time. The work ends with the actor. If the work panics, the actor fails, because
+    /// otherwise the command would be in flight forever. The caller can abort the work earlier, for example
+    /// at the end of a subscription.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let Self { inbox, mut alive } = self.clone();
         let task = tokio::spawn(async move {

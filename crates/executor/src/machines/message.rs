@@ -17,7 +17,7 @@ pub(super) enum MachineMessage<M: Machine> {
 
 /// A message to the supervisor of a machine.
 pub(super) enum SupervisorMessage<M: Machine> {
-    /// Result of reading the machine from the log, with a reason if the machine must end immediately.
+    /// The machine was read from the log. Contains a reason if the machine must end immediately.
     Read { end_reason: Option<String>, result: Result<StoredMachine<M>, MachineError> },
     /// Outcome of the start request.
     Started(Result<(), MachineError>),
@@ -37,7 +37,7 @@ pub(super) enum SupervisorMessage<M: Machine> {
 pub(super) enum StoredMachine<M: Machine> {
     /// The log doesn't contain the machine.
     Missing,
-    /// The machine is open according to its events or its summary.
+    /// The machine is open, according to its events or its summary.
     Open(Box<Driver<M>>),
     /// The machine has finished.
     Over(Box<M::State>),

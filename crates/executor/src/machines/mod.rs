@@ -6,10 +6,10 @@
 //!                              └─▶ MachineHandle ◀─ RunningMachine ──┘   └─▶ LogActor, alarm
 //! ```
 //!
-//! A custom machine only has to implement [`MachineEffects`], which execute its commands. As for operations, events
-//! become durable together with all other events, timers follow the engine's clock, and a failed actor continues from
-//! the log. Each machine has its own supervisor, which knows the machine's types; the engine's supervisor doesn't
-//! depend on them.
+//! A custom machine only has to implement [`MachineEffects`], which executes its commands. As with
+//! operations, its events become durable together with all other events, its timers use the engine's clock,
+//! and a failed actor continues from the log. Each machine has its own supervisor, which is generic over the
+//! machine's types. The engine's supervisor doesn't depend on these types.
 
 mod actor;
 mod engine;

@@ -13,10 +13,11 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle, machine_name};
 use super::message::SupervisorMessage;
 
-/// Maximum time that an orderly stop waits for answers in flight. A later resume requests unrecorded answers again.
+/// Maximum time that an orderly stop waits for answers in flight. Answers that were not recorded are
+/// requested again when the machine is resumed.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Operations on any machine.
+/// Functions that all machines have, regardless of their type.
 trait AnyMachine: Send + Sync {
     fn stop(&self);
     fn log_failed(&self, reason: &str);
@@ -61,7 +62,7 @@ pub(super) enum Registration<M: Machine> {
 
 impl MachineRegistry {
     fn lock(&self) -> MutexGuard<'_, RegistryState> {
-        // Each change is a single operation.
+        // Each change is a single operation, so a panic leaves no partial state.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -117,7 +118,7 @@ impl MachineRegistry {
         }
     }
 
-    /// Notifies all machines that the log rejects all records.
+    /// Informs all machines that the log rejects all records.
     pub fn log_failed(&self, reason: &str) {
         self.all().iter().for_each(|machine| machine.log_failed(reason));
     }
@@ -130,7 +131,7 @@ pub(super) struct RegistryEntry<M: Machine> {
 }
 
 impl<M: Machine> RegistryEntry<M> {
-    /// Ends the machine in this engine. Later callers start it again.
+    /// Ends the machine in this engine. The next caller starts it again.
     pub fn end(&self, end: EndReason) {
         if !self.handle.has_ended() {
             self.registry.lock().machines.remove(&self.handle.id);
@@ -141,7 +142,7 @@ impl<M: Machine> RegistryEntry<M> {
 
 impl<M: Machine> Drop for RegistryEntry<M> {
     fn drop(&mut self) {
-        // The supervisor was stopped from outside, because the engine is gone or the supervisor failed.
+        // The supervisor was stopped from outside, because the engine has ended or the supervisor failed.
         self.end(EndReason::Failed(MachineError::Stopped { machine: self.handle.name() }));
     }
 }

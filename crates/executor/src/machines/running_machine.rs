@@ -10,7 +10,7 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle};
 use super::message::{MachineMessage, SupervisorMessage};
 
-/// A running machine. Cheap to clone. The machine continues when all clones are dropped.
+/// Handle to a running machine. It is cheap to clone. The machine keeps running when all clones are dropped.
 pub struct RunningMachine<M: Machine>(Arc<MachineHandle<M>>);
 
 impl<M: Machine> Clone for RunningMachine<M> {
@@ -33,9 +33,9 @@ impl<M: Machine> RunningMachine<M> {
         self.0.id
     }
 
-    /// Sends an input without waiting. If the machine rejects the input, it is dropped with a message in the process
-    /// log. A crash can lose inputs that aren't durable yet; use [`request`](Self::request) for inputs that must not be
-    /// lost.
+    /// Sends an input without waiting. If the machine rejects the input, the input is dropped and a message
+    /// is logged. Inputs that aren't durable yet may be lost in a crash; use [`request`](Self::request) for
+    /// inputs that must not be lost.
     pub fn send_input(&self, input: M::Input) {
         self.0.send_input(input);
     }
@@ -61,7 +61,7 @@ impl<M: Machine> RunningMachine<M> {
         {
             return answer;
         }
-        // The request wasn't processed, or wasn't recorded.
+        // The request was either not processed or not recorded.
         let of_this = |status: &ExecutionStatus<M>| matches!(status, ExecutionStatus::Running(other) if other.get_id() == actor.get_id());
         match self.0.wait_for_status(|status| !of_this(status)).await {
             ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),
@@ -93,7 +93,7 @@ impl<M: Machine> RunningMachine<M> {
     /// # Errors
     ///
     /// Returns an error with the reason if the engine gave up on the machine.
-    /// [`Engine::machine_state`](crate::Engine::machine_state) then returns its state in the log.
+    /// [`Engine::machine_state`](crate::Engine::machine_state) then returns the machine's state in the log.
     pub async fn state(&self) -> Result<M::State, MachineError> {
         match self.0.wait_for_status(|_| true).await {
             ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),

@@ -1,6 +1,6 @@
-//! The supervisor of one machine. It starts the machine's actor, restarts it from the log after failures as often as
-//! [`restarts`](crate::restarts) allows, and tracks when it has ended. It is linked to the engine's supervisor and ends
-//! with it.
+//! The supervisor of one machine. It starts the machine's actor, restarts it from the log after failures as
+//! often as [`restarts`](crate::restarts) allows, and tracks its end. The supervisor is linked to the
+//! engine's supervisor and ends with it.
 
 use std::error::Error;
 use std::marker::PhantomData;
@@ -39,7 +39,7 @@ pub(super) struct SupervisorArguments<W: MachineEffects> {
     pub make_effects: EffectsFactory<W>,
     /// Input that starts the machine if the log doesn't contain it.
     pub start_input: Option<<W::Machine as Machine>::Input>,
-    /// Notifies the engine that the log rejects all records.
+    /// Callback that informs the engine that the log rejects all records.
     pub log_failed: Box<dyn Fn(String) + Send + Sync>,
 }
 
@@ -49,7 +49,7 @@ pub(super) struct SupervisorState<W: MachineEffects> {
     restarts: Restarts,
     /// True once the input that starts the machine was sent.
     has_started: bool,
-    /// Last failure of its actor.
+    /// Last failure of the machine's actor.
     last_failure: String,
     is_stopping: bool,
 }
@@ -127,7 +127,7 @@ impl<W: MachineEffects> Actor for MachineSupervisor<W> {
 }
 
 impl<W: MachineEffects> SupervisorState<W> {
-    /// Reads the machine from the log after a delay, with a reason if it must end immediately.
+    /// Reads the machine from the log after a delay. The reason is set if the machine must end immediately.
     fn read_from_log(&self, myself: &ActorRef<Message<W>>, wait: Duration, end_reason: Option<String>) {
         let (shared, myself) = (Arc::clone(&self.arguments.shared), myself.clone());
         let id = self.arguments.entry.handle.id;
@@ -205,7 +205,7 @@ impl<W: MachineEffects> SupervisorState<W> {
         let _ = child.send_message(MachineMessage::Request { input, reply });
         let myself = myself.clone();
         tokio::spawn(async move {
-            // A failure before the answer is reported separately.
+            // A failure before the response is reported separately.
             if let Ok(started) = answer.await {
                 let _ = myself.send_message(SupervisorMessage::Started(started));
             }
@@ -241,7 +241,7 @@ impl<W: MachineEffects> SupervisorState<W> {
             return;
         }
         let Some(child) = &self.child else {
-            // The log is complete.
+            // All events are already in the log.
             return self.finish(myself, EndReason::Stopped).await;
         };
         let _ = child.send_message(MachineMessage::Stop);
@@ -274,7 +274,7 @@ impl<W: MachineEffects> SupervisorState<W> {
             handle.set_status(ExecutionStatus::Down);
         }
         if error.is::<LogActorFailed>() {
-            // The actor isn't the cause. Log failures are counted separately.
+            // The failure isn't the actor's fault. Log failures are counted separately.
             tracing::warn!(%machine, "continues from the log: {error}");
             return self.read_from_log(myself, Duration::ZERO, None);
         }
@@ -296,13 +296,13 @@ impl<W: MachineEffects> SupervisorState<W> {
 
     async fn finish(&mut self, myself: &ActorRef<Message<W>>, end: EndReason) {
         if let Some(child) = self.child.take() {
-            // The machine's work stops before callers are notified of the end.
+            // Stop the machine's work before notifying callers of the end.
             let _ = child.stop_and_wait(None, Some(STOP_TIMEOUT)).await;
         }
         let handle = &self.arguments.entry.handle;
         let end = match end {
-            // No caller has a handle yet with which it could have stopped the machine. The engine is shutting down, and
-            // the start may not be durable.
+            // No caller has a handle yet, so no caller can have stopped the machine. The engine is shutting
+            // down, and the start may not be durable.
             EndReason::Stopped if handle.is_starting() => {
                 EndReason::Failed(MachineError::ShuttingDown { machine: handle.name() })
             }

@@ -20,7 +20,7 @@ use crate::engine::Engine;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Queries the state at each notification, and counts results that match and results that differ.
+/// Effects that query the state at each notification and count matching and differing results.
 #[derive(Clone, Default)]
 struct StateProbe {
     machine: Arc<OnceLock<RunningMachine<OrderedDeletion>>>,
@@ -37,7 +37,7 @@ impl StateProbe {
     }
 }
 
-/// Every deletion succeeds immediately.
+/// Effects in which every deletion succeeds immediately.
 #[derive(Default)]
 struct ImmediateDeletion(StateProbe);
 
@@ -101,7 +101,7 @@ fn start_input(set: &str) -> Option<Input> {
     })))
 }
 
-/// A caller that misses the end would miss it forever, because the effects are notified of it only once.
+/// Effects are notified of the end only once, so a caller that missed it would wait forever.
 #[tokio::test(start_paused = true)]
 async fn a_query_at_a_notification_returns_the_notified_state() {
     let clock = Arc::new(RuntimeClock::starting_at(START));
@@ -132,7 +132,7 @@ async fn machines_survive_a_failure_of_the_log_actor() {
             .await;
         running.push(started.unwrap());
     }
-    // Fewer failures than allowed.
+    // This is fewer than the maximum number of failures.
     for _ in 0..4 {
         tokio::time::sleep(Duration::from_millis(130)).await;
         engine.shared.log_actor.panic();
@@ -146,7 +146,7 @@ async fn machines_survive_a_failure_of_the_log_actor() {
     assert!(open.is_empty(), "{open:?}");
     assert!(engine.failure().is_none());
 
-    // A machine whose log actor has failed permanently ends with the reason.
+    // If the log actor has failed permanently, the machine ends with the reason.
     let started = engine
         .run_machine(StreamId(Uuid::from_u128(5)), start_input("argocd/last"), ImmediateDeletion::default)
         .await;

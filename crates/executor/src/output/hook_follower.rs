@@ -17,12 +17,13 @@ use super::reader::{ContainerPermit, Reader};
 use super::{Output, OutputSource, RunningHook};
 use crate::effects::LineMask;
 
-/// Interval between pod searches while a hook is running: at first, and once a container is being followed.
+/// Intervals between pod searches while a hook is running: first until a container is being followed, then
+/// after that.
 const POD_SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 const LATER_POD_SEARCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of a pod search.
 const POD_SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time after the end of a hook in which the rest of its container output is read.
+/// Maximum time after the end of a hook for reading the rest of its container output.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// Maximum size of one hook's output per reader, in bytes.
 const HOOK_BYTES_MAX: usize = 8 << 20;
@@ -73,7 +74,7 @@ struct HookFollower {
     reader: Arc<Reader>,
     cluster: Arc<dyn Cluster>,
     hook: RunningHook,
-    /// The hook's object, once found.
+    /// The hook's object, once it was found.
     owner: Option<Object>,
     /// Pod UIDs and names of containers that are being followed or were followed.
     followed: BTreeSet<(String, String)>,
@@ -98,7 +99,7 @@ impl HookFollower {
                     continue;
                 }
                 let Some(place) = self.reader.try_acquire_permit() else {
-                    let text = "the maximum number of containers is being followed; the others follow as these finish";
+                    let text = "the maximum number of containers is already followed; the others are followed as these finish";
                     return self.reader.note(Some(self.key.clone()), text);
                 };
                 self.followed.insert(known);
@@ -119,7 +120,7 @@ impl HookFollower {
                 self.reader.note(None, &format!("cannot follow the hook output: {error}"));
                 None
             }
-            // The operation itself reports that the cluster is unavailable.
+            // The operation itself reports an unavailable cluster.
             Err(_) => None,
         }
     }
@@ -168,7 +169,7 @@ impl ByteBudget {
         Self(AtomicUsize::new(bytes))
     }
 
-    /// Takes this number of bytes if enough bytes are left.
+    /// Takes this number of bytes from the budget if enough bytes are left.
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }

@@ -1,13 +1,13 @@
 //! Live hook output of an operation.
 //!
 //! ```text
-//!   batches that are durable ─▶ running hooks     (operation_follower.rs, one task per reader)
+//!   durable batches ─────────▶ running hooks     (operation_follower.rs, one task per reader)
 //!                                 └─▶ their pods    (hook_follower.rs, one task per hook)
 //!                                       └─▶ each container, line by line, masked ─▶ Queue ─▶ HookOutput
 //! ```
 //!
-//! The operation doesn't depend on it: operation calls never wait for a reader, output isn't recorded, and a slow or
-//! missing reader never delays other work.
+//! The operation doesn't depend on its output: calls of the operation never wait for a reader, output isn't
+//! recorded, and a slow or missing reader never delays other work.
 
 mod hook_follower;
 mod operation_follower;
@@ -24,7 +24,7 @@ use tokio::task::AbortHandle;
 pub(crate) use self::operation_follower::{RunningHooksSource, follow_operation};
 use self::queue::Queue;
 
-/// Maximum number of containers that all readers of an engine follow at a time.
+/// Maximum number of containers that all readers of an engine together follow at a time.
 const ENGINE_CONTAINERS_MAX: usize = 64;
 /// Maximum number of concurrent pod searches for all readers of an engine.
 const POD_SEARCHES_MAX: usize = 4;
@@ -38,7 +38,7 @@ pub enum Output {
         source: OutputSource,
         /// Time recorded by the cluster.
         at: Timestamp,
-        /// The line without its line end, with Secret values masked. It may contain any character.
+        /// The line without its line ending, with Secret values masked. It may contain any character.
         text: String,
     },
     /// Number of lines from a container that were dropped because the reader was too slow.
@@ -68,16 +68,16 @@ pub struct OutputSource {
     pub container: String,
 }
 
-/// Output of one operation's hooks from now on, preceded by the last lines of the running hooks. Dropping it stops all
-/// work for this reader.
+/// Output of one operation's hooks from now on, preceded by the last lines of the running hooks. Dropping
+/// this value stops all work for the reader.
 pub struct HookOutput {
     queue: Arc<Queue>,
     task: AbortHandle,
 }
 
 impl HookOutput {
-    /// Returns the next output. `None` if no more output follows because the operation has finished or its engine has
-    /// stopped. Cancel-safe.
+    /// Returns the next output. `None` if no more output follows because the operation has finished or its
+    /// engine has stopped. This method is cancel safe.
     pub async fn next(&mut self) -> Option<Output> {
         self.queue.next().await
     }

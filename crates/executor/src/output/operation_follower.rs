@@ -1,4 +1,4 @@
-//! Running hooks of an operation, as followed by one reader.
+//! Task that follows an operation's running hooks for one reader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::events::EventBatch;
 
 /// Minimum time between two queries of the running hooks.
 const QUERY_INTERVAL_MIN: Duration = Duration::from_millis(200);
-/// Time after the end of an operation in which the rest of its hook output is read.
+/// Maximum time after the end of an operation for reading the rest of its hook output.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
 /// Queries the running hooks of an operation.
@@ -98,7 +98,7 @@ async fn follow_hooks(
         tokio::time::sleep(QUERY_INTERVAL_MIN).await;
         match asking.running_hooks().await {
             Ok(now) => running = Some(now),
-            // The operation's actor is restarting, which also causes a notification.
+            // The operation's actor is restarting, which also triggers a notification.
             Err(EngineError::Restarted { .. }) => {}
             // The operation may have ended in the meantime.
             Err(EngineError::NotRunning { .. }) => break,

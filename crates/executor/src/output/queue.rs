@@ -29,7 +29,7 @@ struct QueueState {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // Each change is complete before a panic can happen.
+        // Each change is complete before any code that could panic, so a panic leaves no partial state.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -56,7 +56,7 @@ impl Queue {
         self.ready.notify_one();
     }
 
-    /// Returns the next item. `None` at the end. Cancel-safe.
+    /// Returns the next item. `None` at the end. This method is cancel safe.
     pub async fn next(&self) -> Option<Output> {
         loop {
             {

@@ -1,5 +1,6 @@
-//! The watch of one kind: list, watch, and reads, as long as there are subscribers. A server ends each watch after some
-//! minutes. The next watch continues at the same resource version. The objects are listed again only after an error.
+//! The watch of one kind: list, watch, and reads, as long as there are subscribers. A server ends each watch
+//! after a few minutes. The next watch continues at the same resource version. The objects are listed again
+//! only after an error.
 
 use std::collections::HashSet;
 use std::panic::AssertUnwindSafe;
@@ -19,14 +20,15 @@ use super::watch_context::{WatchContext, place_of};
 pub(super) const READ_INTERVAL: Duration = Duration::from_secs(15);
 /// Delay after a list or watch that failed or ended. It doubles up to [`RETRY_MAX`] until a call succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
-/// Time without an answer after which the cluster is reported as failing. Occasional failures aren't reported. The
-/// limit applies both when each call is refused immediately and when the first call hangs.
+/// Time without a successful response after which the cluster is reported as failing. Occasional failures
+/// aren't reported. The limit applies both when each call is refused immediately and when the first call
+/// hangs.
 const FAILURE_REPORT_DELAY: Duration = Duration::from_millis(500);
 /// Maximum delay after a failed list or watch.
 const RETRY_MAX: Duration = Duration::from_secs(5);
 
-/// Watches one kind as long as there are subscribers. A panic in the cluster's code must not leave operations waiting
-/// forever.
+/// Watches one kind as long as there are subscribers. A panic in a `Cluster` implementation must not leave
+/// operations waiting forever.
 pub(super) async fn run_kind_watch(
     context: Arc<WatchContext>,
     scope: Arc<Scope>,
@@ -79,7 +81,8 @@ async fn watch_with_retries(context: &WatchContext, scope: &Scope, table: &Subsc
                         WatchFailure { message: error.to_string(), since },
                     );
                 }
-                // Objects that no operation is waiting for may be observed late, especially without watch permission.
+                // Changes to objects that no operation is waiting for may be observed late, especially
+                // without watch permission.
                 let wait = if table.is_awaited() { failing.delay } else { READ_INTERVAL };
                 tokio::time::sleep(wait).await;
                 failing.delay = failing.delay.saturating_mul(2).min(RETRY_MAX);
@@ -124,8 +127,8 @@ async fn list(
         context.handle_listed(scope, table, object).await;
         listed.insert(place_of(object));
     }
-    // A list can be outdated, so an object's absence isn't evidence. Without the read, however, a deletion since the
-    // last watch would go unnoticed.
+    // A list may be outdated, so an object's absence from it doesn't prove a deletion. Without this read,
+    // however, a deletion since the last watch would go unnoticed.
     context.read_objects(&scope.gvk, table, table.subscribed_places(&listed)).await;
     Ok(listing.resource_version)
 }
@@ -165,7 +168,7 @@ async fn watch_from(
     Ok(reached.resume_version())
 }
 
-/// Asks a health judge about the newest observation of one object. Ends with the subscription.
+/// Asks a health judge about the newest observation of one object. The task ends with the subscription.
 pub(super) async fn run_health_judge(
     context: Arc<WatchContext>,
     name: String,

@@ -1,15 +1,16 @@
 //! Shared watches: one watch for each kind and namespace in use, for all operations of a destination. For kinds without
 //! health rules, only the metadata is watched.
 //!
-//! A watch lists the objects and follows their changes. It lists again when the server no longer has its resource
-//! version. Observations may be outdated, repeated or incomplete. The machine therefore compares them with its own
-//! writes, and every awaited object is read again every [`kind_watch::READ_INTERVAL`].
+//! A watch lists the objects and follows their changes. It lists them again when the server no longer has the
+//! watch's resource version. Observations may be outdated, repeated or incomplete. The operation's state
+//! machine therefore compares them with its own writes, and every awaited object is read again every
+//! [`kind_watch::READ_INTERVAL`].
 //!
 //! ```text
 //! subscribe ──▶ SubscriptionTable (subscriptions by object) ◀── kind_watch.rs: first read, list, changes, regular reads
-//!                  │ no judge: straight into the operation's inbox
-//!                  ├ unhealthy for a while: unhealthy_reasons.rs reads its events and pods
-//!                  └ judge: through a separate worker, so that a slow judge delays no other operation
+//!                  │ without a health judge: directly to the operation's inbox
+//!                  ├ unhealthy for some time: unhealthy_reasons.rs reads the object's events and pods
+//!                  └ with a health judge: through a separate task, so that a slow judge delays no other operation
 //! ```
 
 mod kind_watch;
@@ -51,15 +52,16 @@ pub(crate) struct Subscription {
 pub(crate) struct Watches {
     context: Arc<WatchContext>,
     scopes: HashMap<Arc<Scope>, ScopeWatch>,
-    /// Location of each subscription, so that a subscription can be ended without a search. There is one map for all
-    /// operations, because most waiting operations have a single subscription, and a map per operation would cost 2 KiB
-    /// each.
+    /// Location of each subscription, so that ending a subscription doesn't require a search. There is one
+    /// map for all operations, because most waiting operations have a single subscription, and a map per
+    /// operation would cost 2 KiB each.
     index: BTreeMap<(OperationId, WatchTarget), (Arc<Scope>, Place)>,
 }
 
 struct ScopeWatch {
     table: Arc<SubscriptionTable>,
-    /// Watches, first reads, and judge workers. Owned by this value, so that they end with the last subscription.
+    /// Watches, first reads, and judge workers. They belong to this value, so that they end with the last
+    /// subscription.
     tasks: JoinSet<()>,
 }
 
@@ -75,7 +77,7 @@ impl Watches {
         Self { context, scopes: HashMap::new(), index: BTreeMap::new() }
     }
 
-    /// Starts over with other rules and without subscriptions.
+    /// Sets the health rules. Drops all watches and subscriptions.
     pub fn set_health_rules(&mut self, health: HealthRules) {
         self.scopes.clear();
         self.index.clear();

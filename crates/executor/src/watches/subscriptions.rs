@@ -11,9 +11,11 @@ use tokio::sync::{Notify, watch};
 
 use crate::inbox::Inbox;
 
-/// Time for which an object must be unhealthy before its pods are read. Most objects recover within this time.
+/// Minimum time that an object must be unhealthy before its pods are read. Most objects recover within this
+/// time.
 const UNHEALTHY_DELAY: Duration = Duration::from_secs(2);
-/// Delay before the pods of the same object are read again. It doubles as long as the reason stays the same.
+/// Delay before the pods of the same object are read again. The delay doubles as long as the reason remains
+/// the same.
 const REREAD_DELAY_MIN: Duration = Duration::from_secs(5);
 /// Maximum delay before the pods are read again.
 const REREAD_DELAY_MAX: Duration = Duration::from_secs(60);
@@ -27,10 +29,10 @@ pub(crate) enum WatchTarget {
     Namespace(String),
 }
 
-/// Namespace and name of an object whose kind is known.
+/// Namespace and name of an object of a kind that is clear from the context.
 pub(super) type Place = (String, String);
 
-/// An object for a judge, together with the observation according to the built-in rule.
+/// An object for a health judge, together with its observation according to the health rule.
 pub(super) type JudgeInput = (Arc<Object>, ObservedState);
 
 /// Subscription of an operation to one object.
@@ -39,7 +41,7 @@ pub(super) struct Subscriber {
     pub operation: OperationId,
     pub target: WatchTarget,
     pub inbox: Inbox,
-    /// Sends objects to a health judge first. Only the newest object counts.
+    /// Queue for objects that a health judge must evaluate first. Only the newest object counts.
     pub judge_queue: Option<watch::Sender<Option<JudgeInput>>>,
 }
 
@@ -49,7 +51,8 @@ impl Subscriber {
         match &self.target {
             WatchTarget::Task(task) => self.inbox.push_input(Input::Observed { task: *task, observation }),
             WatchTarget::Namespace(name) => {
-                // Absence counts only in a direct read, because the operation itself may create the namespace.
+                // The namespace's absence from a list doesn't count, because the operation itself may still
+                // create the namespace.
                 if let ObservedState::Present { uid, resource_version, deleting, .. } = observation.seen {
                     let identity = Some(ObjectIdentity { uid, resource_version });
                     let namespace_observation =
@@ -67,8 +70,8 @@ impl Subscriber {
         }
     }
 
-    /// Reports that changes aren't observed, or are observed again. Doesn't report this for namespaces without watch
-    /// permission, because they are read directly.
+    /// Reports that changes are no longer observed, or that they are observed again. Doesn't report missing
+    /// watch permission for namespaces, because they are read directly.
     fn report_watch_failure(&self, trouble: Option<String>, since: Timestamp) {
         if self.is_waiting() {
             self.inbox.push_input(Input::WatchStatus { trouble, since });
@@ -86,11 +89,11 @@ impl Subscriber {
 pub(super) struct WatchFailure {
     /// The cluster's error message.
     pub message: String,
-    /// Time since which the cluster hasn't answered.
+    /// Time since which the cluster hasn't responded.
     pub since: Timestamp,
 }
 
-/// Source of observations. One source can work while the other source fails.
+/// Source of observations. One source may work while the other fails.
 #[derive(Clone, Copy)]
 pub(super) enum ObservationSource {
     /// Lists, and the watches that follow them.
@@ -180,7 +183,7 @@ impl SubscriptionTable {
         self.report_change(seeing, Some(trouble), since);
     }
 
-    /// Records that a source works again, and notifies operations that were notified of the failure.
+    /// Records that a source works again, and informs the operations that were informed of the failure.
     pub fn record_recovery(&self, seeing: ObservationSource, now: Timestamp) {
         self.report_change(seeing, None, now);
     }
@@ -239,8 +242,8 @@ impl SubscriptionTable {
             .collect()
     }
 
-    /// Records the reason found in an object's pods. Returns the subscribers to notify. The result is empty if the
-    /// reason isn't new.
+    /// Records the reason that an object's pods show. Returns the subscribers to notify. The result is empty
+    /// if the reason isn't new.
     pub fn record_reason(&self, place: &Place, reason: &str) -> Vec<Subscriber> {
         let mut places = self.lock_entries();
         let Some(entry) = places.get_mut(place) else { return Vec::new() };
@@ -296,7 +299,8 @@ impl SubscriptionTable {
             }
             (Some(_), true) => {}
         }
-        // A deleted object may return under the same name, so only its presence is worth storing.
+        // A deleted object may return under the same name, so only observations of an existing object are
+        // stored.
         entry.last_observation = matches!(seen, ObservedState::Present { .. }).then(|| seen.clone());
         entry.subscribers.clone()
     }

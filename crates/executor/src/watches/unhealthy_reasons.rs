@@ -14,9 +14,9 @@ const ROUND_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_secs(2
 /// Maximum number of pods per workload whose events are read.
 const PODS_MAX: usize = 2;
 
-/// Reads the reasons whenever an object of the scope has been unhealthy for a moment.
+/// Reads the reasons whenever an object of the scope has been unhealthy for a short time.
 pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
-    // Without permission to read events, they aren't requested again.
+    // Without permission to read events, don't request them again.
     let mut may_read_events = true;
     loop {
         match table.next_unhealthy_read() {
@@ -39,7 +39,7 @@ pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &Subs
     }
 }
 
-/// Reads one object and reports why it is unhealthy. If a read fails, the next read makes up for it.
+/// Reads one object and reports why it is unhealthy. A failed read is repeated in a later round.
 async fn read_reason(
     context: &WatchContext,
     gvk: &Gvk,
@@ -76,7 +76,7 @@ async fn read_reason(
     }
 }
 
-/// Returns the newest warning among the events of some objects.
+/// Returns the newest warning among the events of these objects.
 async fn newest_warning(
     context: &WatchContext,
     objects: impl Iterator<Item = &Object>,

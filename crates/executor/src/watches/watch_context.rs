@@ -31,7 +31,7 @@ pub(super) struct WatchContext {
 }
 
 impl WatchContext {
-    /// Reports an observation to one subscriber, as of now.
+    /// Reports an observation to one subscriber, with the current time.
     pub fn report(&self, subscriber: &Subscriber, observed: ObservedState) {
         Self::report_as_of(self.clock.now(), subscriber, observed);
     }
@@ -76,8 +76,8 @@ impl WatchContext {
         }
     }
 
-    /// Reports to all subscribers of an object that the object is gone. `as_of` is the start of the read: an object
-    /// created since then may still exist.
+    /// Reports to all subscribers of an object that the object no longer exists. `as_of` is the start of the
+    /// read: an object created after that may exist.
     pub fn report_gone(as_of: Timestamp, table: &SubscriptionTable, place: &Place, uid: Option<String>) {
         let gone = ObservedState::Gone { uid };
         for subscriber in table.record_observation(place, &gone, as_of) {
@@ -88,7 +88,7 @@ impl WatchContext {
         }
     }
 
-    /// Reads one object. If the read fails, the watch or the next read makes up for it.
+    /// Reads one object. If the read fails, the watch or the next read observes the object.
     pub async fn read_object(&self, gvk: &Gvk, place: &Place, table: &SubscriptionTable) {
         let Ok(permit) = self.permits.acquire().await else { return };
         let began = self.clock.now();
@@ -96,7 +96,8 @@ impl WatchContext {
         drop(permit);
         let now = self.clock.now();
         match &found {
-            // If a call is refused immediately, the watch's call is refused as well, and the watch reports it.
+            // If the read is refused immediately, the watch's call is refused as well, and the watch reports
+            // the failure.
             Err(error) if error.kind.is_outage() && now.since(began) >= HANG_TIME => {
                 table.record_failure(
                     ObservationSource::Reads,
@@ -111,7 +112,7 @@ impl WatchContext {
             Ok(None) => Self::report_gone(began, table, place, None),
             Err(error) if error.kind == ErrorKind::NotFound => Self::report_gone(began, table, place, None),
             Err(error) => {
-                // The message isn't logged, because a cluster may quote the request and no mask applies here.
+                // The message isn't logged, because it may quote the request and is not masked here.
                 tracing::debug!(kind = %gvk, name = place.1, why = %error.kind, "failed to read an awaited object");
             }
         }

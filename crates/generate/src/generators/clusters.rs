@@ -12,7 +12,8 @@ use crate::selector::Selector;
 /// Argo CD's local cluster, with its name and URL in Argo CD.
 const LOCAL_CLUSTER: (&str, &str) = ("in-cluster", "https://kubernetes.default.svc");
 
-/// Returns one parameter set per declared cluster, ordered by name, or a single one for all clusters.
+/// Returns one parameter set per declared cluster, ordered by name, or a single parameter set for all
+/// clusters.
 pub(crate) fn cluster_parameters(
     run: &mut GenerateRun<'_>,
     generator: &ClusterGenerator,

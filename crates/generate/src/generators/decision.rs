@@ -5,7 +5,8 @@ use crate::error::{ErrorLocation, Problem};
 use crate::parameters::{ParameterSet, add_prefixed, from_texts, to_text};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Returns a parameter set for each entry in the resources' lists that names a declared cluster.
+/// Returns a parameter set for each entry in the resources' lists that contains the name of a declared
+/// cluster.
 pub(crate) fn decision_parameters(
     run: &mut GenerateRun<'_>,
     generator: &ClusterDecisionResourceGenerator,
@@ -17,7 +18,7 @@ pub(crate) fn decision_parameters(
         return Err(spot.error(Problem::Decision));
     }
     let decisions = match spot.resolve_reply(run.inputs.decisions(&generator)) {
-        // The clusters are requested in the same round.
+        // The remaining clusters are requested in the same round.
         Err(GenerateStop::NotAvailableYet) => None,
         decisions => Some(decisions?),
     };

@@ -56,7 +56,7 @@ pub(crate) fn git_parameters(
     let mut is_unknown = false;
     for path in chosen {
         match file_parameters(run, &mut sets, &path, &tree, &git, spot) {
-            // The other files are requested in the same round.
+            // The remaining files are requested in the same round.
             Err(GenerateStop::NotAvailableYet) => is_unknown = true,
             other => other?,
         }
@@ -64,8 +64,8 @@ pub(crate) fn git_parameters(
     if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Rejects patterns that can't select anything in any repository, because their Applications would be
-/// deleted. An exclusion that never matches would generate unwanted Applications.
+/// Rejects patterns that can't select anything in any repository: the generator's Applications would be
+/// deleted, or generated despite an exclusion that never matches.
 fn check_patterns(
     field: &'static str,
     patterns: &[(&str, bool)],
@@ -131,8 +131,8 @@ fn select_paths(
     Ok(paths.iter().filter(counts).map(|path| (*path).to_owned()).collect())
 }
 
-/// Returns the parameter sets of one file. An empty list has none, an object or an empty file has one, and
-/// any other list has one per object.
+/// Returns the parameter sets of one file. An empty list results in no parameter sets, an object or an empty
+/// file in one, and any other list in one per object.
 fn file_parameters(
     run: &mut GenerateRun<'_>,
     sets: &mut Vec<ParameterSet>,

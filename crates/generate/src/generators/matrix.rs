@@ -6,7 +6,7 @@ use crate::parameters::{ParameterSet, Parameters, add_missing, to_text};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
 /// Combines each parameter set of the first generator with each parameter set of the second. The second
-/// generator's texts are rendered with the first generator's parameters.
+/// generator's templates are rendered with the first generator's parameters.
 pub(crate) fn matrix_parameters(
     run: &mut GenerateRun<'_>,
     matrix: &MatrixGenerator,
@@ -19,7 +19,7 @@ pub(crate) fn matrix_parameters(
     let mut sets = Vec::new();
     let mut is_unknown = false;
     for one in firsts {
-        // Generators in this matrix also know the outer parameters.
+        // Generators in this matrix can also use the outer parameters.
         let mut known = one.parameters.clone();
         if let Some(outer) = spot.outer_parameters.and_then(Value::as_object) {
             add_missing(&mut known, outer);
@@ -75,7 +75,7 @@ fn combine_parameters(
     Ok(second)
 }
 
-/// Returns true for lists and objects, which stay as they are because they would be useless as strings.
+/// Returns true for lists and objects, which remain unchanged because they would be useless as strings.
 fn is_structured(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }

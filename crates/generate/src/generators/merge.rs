@@ -7,8 +7,8 @@ use crate::error::{ErrorLocation, Problem};
 use crate::parameters::{ParameterSet, Parameters, add_missing};
 use crate::run::{GenerateResult, GenerateRun, GenerateStop, GeneratorPosition};
 
-/// Returns the first generator's parameter sets, overridden by the other generators' sets that have the same
-/// keys. Sets that the first generator doesn't have are dropped.
+/// Returns the first generator's parameter sets, overridden by the other generators' sets with the same key
+/// values. Sets whose key values don't occur in the first generator are dropped.
 pub(crate) fn merge_parameters(
     run: &mut GenerateRun<'_>,
     merge: &MergeGenerator,
@@ -55,7 +55,7 @@ pub(crate) fn merge_parameters(
     Ok(sets)
 }
 
-/// Indexes the parameter sets by the values of their keys, with their positions.
+/// Indexes the parameter sets and their positions by the values of their merge keys.
 fn index_by_keys(
     sets: Vec<ParameterSet>,
     keys: &BTreeSet<&String>,

@@ -18,7 +18,7 @@ use crate::error::Problem;
 const SHORT_COMMIT_LENGTH: usize = 8;
 const SEVEN_CHARACTER_COMMIT_LENGTH: usize = 7;
 
-/// Compiles a filter's regular expression, which may match any part of a text.
+/// Compiles a filter's regular expression, which may match any part of a string.
 fn compile_filter(field: &'static str, pattern: Option<&String>) -> Result<Option<Regex>, Problem> {
     let parsed = pattern.map(|pattern| {
         Regex::new(pattern).map_err(|error| Problem::Filter {

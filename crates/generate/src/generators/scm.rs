@@ -67,7 +67,7 @@ impl BranchMatcher {
         self.exist.iter().chain(&self.missing)
     }
 
-    /// Returns true if the filter has conditions on branches, not only on repositories.
+    /// Returns true if the filter has conditions on branches in addition to those on repositories.
     fn filters_branches(&self) -> bool {
         self.branch.is_some() || self.paths().next().is_some()
     }
@@ -84,7 +84,8 @@ impl BranchMatcher {
     }
 }
 
-/// Returns true if a branch matches at least one filter of each kind that is present.
+/// Returns true if a branch matches at least one repository filter and one branch filter, as far as there are
+/// such filters.
 fn passes_filters(filters: &[BranchMatcher], branch: &Branch) -> bool {
     [false, true].into_iter().all(|of_branches| {
         let mut of_kind = filters.iter().filter(|filter| filter.filters_branches() == of_branches).peekable();

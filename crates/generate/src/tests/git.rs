@@ -39,7 +39,7 @@ fn files(patterns: &[&str]) -> Value {
     json!({"git": {"repoURL": URL, "revision": "main", "files": patterns}})
 }
 
-/// Section 4.4.
+/// Section 4.4 of the specification.
 #[test]
 fn folders_are_chosen_by_patterns() {
     for (patterns, expected) in [
@@ -63,7 +63,7 @@ fn folders_are_chosen_by_patterns() {
     let never = directories(json!([{"path": "apps/*/"}]), json!({}));
     let error = error_of(&mut git_inputs(), DEFAULT_OPTIONS, never);
     let expected =
-        "generators[0].git: pattern \"apps/*/\" can never match: no path ends with a slash; use apps/*";
+        "generators[0].git: pattern \"apps/*/\" can never match: paths do not end with a slash; use apps/*";
     assert_eq!(error, expected);
     let excluded =
         directories(json!([{"path": "apps/web"}, {"path": ".github", "exclude": true}]), json!({}));
@@ -86,35 +86,35 @@ fn patterns_that_select_or_exclude_nothing_are_errors() {
     for (entry, said) in [
         (
             selecting("/apps/*"),
-            "pattern \"/apps/*\" can never match: no path begins with a slash; use apps/*",
+            "pattern \"/apps/*\" can never match: paths do not begin with a slash; use apps/*",
         ),
         (
             selecting("apps//web"),
-            "pattern \"apps//web\" can never match: no path has an empty segment or the segment \".\"; use apps/web",
+            "pattern \"apps//web\" can never match: paths do not contain an empty segment or the segment \".\"; use apps/web",
         ),
         (
             selecting("apps/[a-z]*/"),
-            "pattern \"apps/[a-z]*/\" can never match: no path ends with a slash; use apps/[a-z]*",
+            "pattern \"apps/[a-z]*/\" can never match: paths do not end with a slash; use apps/[a-z]*",
         ),
         (
             excluding("apps/web/"),
-            "pattern \"apps/web/\" can never match: no path ends with a slash; use apps/web",
+            "pattern \"apps/web/\" can never match: paths do not end with a slash; use apps/web",
         ),
         (
             excluding("/apps/web"),
-            "pattern \"/apps/web\" can never match: no path begins with a slash; use apps/web",
+            "pattern \"/apps/web\" can never match: paths do not begin with a slash; use apps/web",
         ),
         (
             files(&["*.yaml", "!/a.yaml"]),
-            "pattern \"/a.yaml\" can never match: no path begins with a slash; use a.yaml",
+            "pattern \"/a.yaml\" can never match: paths do not begin with a slash; use a.yaml",
         ),
         (
             selecting("apps/* "),
-            "invalid pattern \"apps/* \": it begins or ends with a blank; use apps/*, or [ ] for a blank in a name",
+            "invalid pattern \"apps/* \": it begins or ends with a space; use apps/*, or [ ] for a space in a name",
         ),
         (
             excluding(" apps/web"),
-            "invalid pattern \" apps/web\": it begins or ends with a blank; use apps/web, or [ ] for a blank in a name",
+            "invalid pattern \" apps/web\": it begins or ends with a space; use apps/web, or [ ] for a space in a name",
         ),
         (
             selecting("apps/{web,db}"),
@@ -237,7 +237,7 @@ fn files_that_cannot_be_read_are_named() {
     assert_eq!(error, format!("generators[0].git: no {URL}"));
 }
 
-/// All files are requested at once, so their number doesn't affect the number of rounds.
+/// All files are requested at once, so the number of rounds doesn't depend on the number of files.
 #[test]
 fn files_that_are_not_available_yet_are_requested_together() {
     let mut world = git_inputs();

@@ -74,7 +74,8 @@ fn elements_in_yaml_come_after_the_others() {
     }
 }
 
-/// Section 4.1: a selector sees flat parameters, but the accepted parameters aren't flattened.
+/// Section 4.1 of the specification: a selector is applied to flat parameters, but the accepted parameters
+/// aren't flattened.
 #[test]
 fn selectors_choose_among_sets() {
     let mut world = FixedInputs::default();
@@ -103,7 +104,7 @@ fn selectors_choose_among_sets() {
     assert!(error.starts_with("generators[0].list: invalid selector: unknown operator \"Like\""), "{error}");
 }
 
-/// Section 4.1: all generators of one entry run.
+/// Section 4.1 of the specification: all generators of one entry run.
 #[test]
 fn an_entry_may_have_several_generators() {
     let mut world = FixedInputs::default();

@@ -34,7 +34,7 @@ struct FixedInputs {
     plugin_response: Option<Value>,
     branches: Vec<Branch>,
     pull_requests: Option<Vec<PullRequest>>,
-    /// Requests.
+    /// Requests that were made.
     requests: Vec<String>,
 }
 
@@ -141,7 +141,7 @@ fn values(world: &mut FixedInputs, options: &[&str], entry: Value, name: &str) -
     sets.iter().map(|set| set[name].as_str().unwrap_or_else(|| panic!("{set}")).to_owned()).collect()
 }
 
-/// Returns the error; fails if there isn't one.
+/// Returns the error. Fails if there is no error.
 #[track_caller]
 fn error_of(world: &mut FixedInputs, options: &[&str], entry: Value) -> String {
     match output_of(world, options, &entry) {

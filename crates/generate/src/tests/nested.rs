@@ -14,7 +14,7 @@ fn merge(keys: &[&str], generators: Value) -> Value {
     json!({"merge": {"mergeKeys": keys, "generators": generators}})
 }
 
-/// Section 4.7.
+/// Section 4.7 of the specification.
 #[test]
 fn a_matrix_combines_all_sets() {
     let mut world = FixedInputs::default();
@@ -59,7 +59,7 @@ fn the_second_generator_is_rendered_with_the_first() {
     );
 }
 
-/// Values from outside are inserted once, and never rendered as templates.
+/// Values from external data are inserted once, and never rendered as templates.
 #[test]
 fn parameters_are_no_templates() {
     let mut world = FixedInputs::default();
@@ -112,10 +112,13 @@ fn a_matrix_has_two_generators_and_each_is_one() {
     }
     let error = error_of(&mut world, DEFAULT_OPTIONS, matrix(json!({"list": {}, "clusters": {}}), one()));
     assert!(error.starts_with(
-        "generators[0].matrix.generators[0]: more than one generator in this entry: list, clusters"
+        "generators[0].matrix.generators[0]: this entry contains more than one generator: list, clusters"
     ));
     let error = error_of(&mut world, DEFAULT_OPTIONS, matrix(one(), json!({"lists": {}})));
-    assert_eq!(error, "generators[0].matrix.generators[1]: no known generator in this entry, only lists");
+    assert_eq!(
+        error,
+        "generators[0].matrix.generators[1]: this entry does not contain a known generator, only lists"
+    );
 }
 
 #[test]
@@ -145,7 +148,7 @@ fn generators_are_nested_and_their_selectors_count() {
     assert!(error.contains("generators are nested deeper than 4 levels"), "{error}");
 }
 
-/// Section 4.6.
+/// Section 4.6 of the specification.
 #[test]
 fn a_merge_changes_the_sets_of_the_first() {
     let mut world = FixedInputs::default();
@@ -194,12 +197,16 @@ fn sets_of_a_merge_must_be_distinct() {
             json!([list(json!([]))]),
             "generators[0].merge: a merge needs at least two generators, found 1",
         ),
-        (&["id"], json!([list(json!([])), {}]), "generators[0].merge.generators[1]: no known generator"),
+        (
+            &["id"],
+            json!([list(json!([])), {}]),
+            "generators[0].merge.generators[1]: this entry does not contain a known generator",
+        ),
     ] {
         let error = error_of(&mut world, DEFAULT_OPTIONS, merge(keys, generators));
         assert!(error.starts_with(text), "{error}");
     }
-    // A missing key has the same value everywhere.
+    // A missing key has the same value in all parameter sets.
     let generators = json!([list(json!([{"x": "1"}])), list(json!([{"y": "2"}]))]);
     assert_eq!(
         parameters_of(&mut world, NO_OPTIONS, merge(&["id"], generators)),

@@ -17,13 +17,13 @@ fn a_failed_generator_is_named_and_has_no_output() {
     let elements = |elements: Value| json!({"list": {"elements": elements}});
     for (second, named) in [
         (json!({"clusters": {}}), "generators[1].clusters: "),
-        (json!({"clsters": {}}), "generators[1]: no known generator in this entry"),
-        // An error in a nested generator fails the outer one.
+        (json!({"clsters": {}}), "generators[1]: this entry does not contain a known generator"),
+        // If a nested generator fails, so does the outer generator.
         (
             json!({"matrix": {"generators": [elements(json!([{"x": "1"}])), {"clusters": {}}]}}),
             "generators[1].matrix.generators[1].clusters: ",
         ),
-        // One of its elements can't be rendered, so the generator's other elements are unknown too.
+        // One of the generator's elements can't be rendered, so its other elements are unknown too.
         (
             json!({"list": {"elements": [{"name": "b"}, {"name": "c"}], "template": {
                 "metadata": {"name": "{{ .name }}"},
@@ -71,7 +71,7 @@ fn an_empty_generator_has_not_failed() {
     assert_eq!((generated.applications.len(), generated.errors.len()), (0, 1));
 }
 
-/// There are more errors than are reported, so others may be hidden.
+/// If there are more errors than the limit, the caller can't know all of them, so the whole run fails.
 #[test]
 fn too_many_errors_fail_the_run() {
     let set = appset(json!([{"name": "a"}]), |set| {

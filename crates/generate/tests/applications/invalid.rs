@@ -12,7 +12,8 @@ fn rejection_text(change: impl FnOnce(&mut Value)) -> String {
     generated.rejected[0].to_string()
 }
 
-/// Kubernetes: `ValidateObjectMeta`; Argo CD: `ValidateDestination` and `ValidateRepo`.
+/// The rules come from `ValidateObjectMeta` in Kubernetes, and from `ValidateDestination` and `ValidateRepo`
+/// in Argo CD.
 #[test]
 fn an_invalid_application_is_rejected_with_its_name() {
     let long = "x".repeat(64);
@@ -64,7 +65,7 @@ fn the_line_of_the_patch_is_named() {
     assert!(message.contains("(line 7 of templatePatch, \"path: ../d\")"), "{message}");
 }
 
-/// `serve` checks Applications with the same function, so each kind of problem occurs once here.
+/// `serve` checks Applications with the same function, so this test contains each kind of problem only once.
 #[test]
 fn a_specification_that_serve_refuses_is_rejected_with_the_line() {
     for (patch, said) in [
@@ -101,7 +102,7 @@ fn a_specification_that_serve_refuses_is_rejected_with_the_line() {
     }
 }
 
-/// A string in place of a number is rejected when the Application is read.
+/// Parsing an Application rejects a string in place of a number.
 #[test]
 fn a_retry_limit_that_is_not_a_number_is_an_error_with_the_line() {
     let error = generate_all(&appset(json!([{"name": "web"}]), |set| {
@@ -135,6 +136,6 @@ fn a_tag_without_a_name_is_an_error() {
         }));
         let error = error.unwrap_err();
         assert!(error.contains("template.metadata.name: failed to parse template"), "{error}");
-        assert!(error.contains("has no name; name a parameter"), "{error}");
+        assert!(error.contains("is empty; add the name of a parameter"), "{error}");
     }
 }

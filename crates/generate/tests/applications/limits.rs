@@ -1,4 +1,4 @@
-//! An ApplicationSet can't make a run endless or exhaust the memory.
+//! An ApplicationSet can neither make a run endless nor exhaust the memory.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -79,7 +79,7 @@ fn jq_expressions_count_as_steps() {
     assert!(error.contains("jq expressions exceed the limit of 50000000 steps"), "{error}");
 }
 
-/// Each text is within its limits, but all of them together aren't.
+/// Each string is within its limits, but all strings together exceed the limits of the run.
 #[test]
 fn all_templates_together_have_a_limit() {
     let large = "{{ repeat 1000000 \"a\" }}";
@@ -94,7 +94,7 @@ fn all_templates_together_have_a_limit() {
     assert!(error.unwrap_err().contains("exceed the limit of 50000000 steps for one ApplicationSet"));
 }
 
-/// Generates texts, many of them templates, selectors, patterns and names.
+/// Generates strings, many of which are templates, selectors, patterns and names.
 fn text() -> impl Strategy<Value = Value> {
     let pieces = prop::sample::select(vec![
         "{{",

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use tidegate_generate::{GenerateOutcome, GenerateOutput, NoInputs, Options, generate};
 use tidegate_model::argo::ApplicationSet;
 
-/// Returns an ApplicationSet with a list and a template that can be changed.
+/// Returns an ApplicationSet with a list generator and a template, after applying `change` to it.
 fn appset(elements: Value, change: impl FnOnce(&mut Value)) -> Value {
     let mut set = json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "ApplicationSet",
@@ -49,7 +49,7 @@ fn generate_all(set: &Value) -> Result<GenerateOutput, String> {
     }
 }
 
-/// Returns the Applications as documents.
+/// Returns the generated Applications as JSON documents.
 #[track_caller]
 fn applications(set: &Value) -> Vec<Value> {
     let generated = generate_all(set).unwrap();

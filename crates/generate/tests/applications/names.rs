@@ -1,4 +1,4 @@
-//! Rejected Applications, and the remaining ones, which are generated.
+//! Applications with invalid or duplicate names are rejected; the remaining ones are generated.
 
 use serde_json::json;
 

@@ -73,7 +73,7 @@ fn project_and_namespace_stay_and_the_name_may_change() {
     assert_eq!(found["kind"], "Application");
 }
 
-/// In Argo CD, a patch with finalizers also gets the default finalizer.
+/// In Argo CD, an Application also gets the default finalizer if a patch sets finalizers.
 #[test]
 fn a_patch_decides_about_finalizers() {
     for (patch, expected) in [

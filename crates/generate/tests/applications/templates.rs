@@ -82,7 +82,7 @@ fn a_set_without_parameters_is_one_like_any_other() {
     assert_eq!(found[0]["metadata"]["finalizers"], json!(["resources-finalizer.argocd.argoproj.io"]));
 }
 
-/// Functions that Argo CD adds to sprig's functions, and functions that it removes.
+/// Tests the functions that Argo CD adds to sprig's functions, and those that it removes.
 #[test]
 fn functions_are_those_of_argo_cd() {
     let elements = json!([{"name": "web", "text": "Feat/A_b.c", "deep": {"a": [1, "x"], "b": true}, "yaml": "a: [1, b]"}]);
@@ -171,7 +171,7 @@ fn a_generator_can_override_the_template() {
     assert_eq!(found[1]["spec"]["source"]["path"], "apps/db");
 }
 
-/// Section 3.3: without the finalizer, the objects of an Application are preserved.
+/// Section 3.3 of the specification: without the finalizer, the objects of an Application are preserved.
 #[test]
 fn finalizers_are_added_where_there_are_none() {
     for (finalizers, preserve, expected) in [
@@ -196,7 +196,7 @@ fn finalizers_are_added_where_there_are_none() {
 fn an_entry_without_a_generator_is_an_error_and_deletes_nothing() {
     let error =
         generate_all(&appset(json!([]), |set| set["spec"]["generators"] = json!([{}, {"terraform": {}}])));
-    let none = "no known generator in this entry";
+    let none = "this entry does not contain a known generator";
     assert_eq!(error, Err(format!("generators[0]: {none}; generators[1]: {none}, only terraform")));
 }
 

@@ -58,7 +58,7 @@ const SHALLOW_FUNCTIONS: [&str; 42] = [
     "values",
 ];
 
-/// Functions that can handle a value that contains itself.
+/// Functions that can handle values that contain themselves.
 const CYCLE_SAFE_FUNCTIONS: [&str; 8] = [
     "mustToJson",
     "mustToPrettyJson",
@@ -71,7 +71,7 @@ const CYCLE_SAFE_FUNCTIONS: [&str; 8] = [
 ];
 
 impl Executor<'_, '_> {
-    /// Rejects an argument that is cyclic or too large if the function traverses its arguments.
+    /// Rejects a cyclic or oversized argument if the function traverses its arguments.
     pub(super) fn check_argument_size(&mut self, value: &Val, is_aware: bool) -> ExecResult<()> {
         if !value.is_collection() {
             return Ok(());
@@ -85,7 +85,7 @@ impl Executor<'_, '_> {
         }
     }
 
-    /// Calls a function. Error messages quote `place` and `written`.
+    /// Calls a function. `place` and `written` appear in error messages.
     #[expect(clippy::too_many_arguments, reason = "a call and its location")]
     pub(super) fn call_function(
         &mut self,

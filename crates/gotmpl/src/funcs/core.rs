@@ -27,7 +27,7 @@ pub(super) const GO: &[Builtin] = &[
     variadic("html", ANY, |_, values| Ok(Val::str(escape_html(&join_values(values))))),
     variadic("js", ANY, |_, values| Ok(Val::str(escape_js(&join_values(values))))),
     variadic("urlquery", ANY, |_, values| Ok(Val::str(super::urls::escape_query(&join_values(values))))),
-    // Template values are never functions. For other values, the engine reports the error.
+    // Template values are never functions. For values other than nil, the engine reports the error.
     variadic("call", RAW2, |_, _| Err("call of nil".to_owned())),
     variadic("eq", RAW2, |_, values| compare::eq(values).map(Val::Bool)),
     fixed("ne", RAW2, |_, values| compare::eq(values).map(|equal| Val::Bool(!equal))),

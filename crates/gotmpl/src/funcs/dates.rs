@@ -1,4 +1,4 @@
-//! Dates. They are in UTC unless a time zone is named.
+//! Dates. They are in UTC unless a time zone is specified.
 
 use super::{Builtin, Call, CallResult, Ty, at, fixed, str_at};
 use crate::time::{Time, duration_text, parse_duration};
@@ -63,7 +63,8 @@ fn now(call: &Call) -> Result<Time, String> {
     })
 }
 
-/// Converts a time or an integer (seconds since 1970). Any other value becomes the current time.
+/// Converts a time or an integer (seconds since 1970) to a time. Any other value is replaced with the current
+/// time.
 fn to_time(call: &Call, value: &Val) -> Result<Time, String> {
     match value {
         Val::Time(time) => Ok(*time),
@@ -77,7 +78,7 @@ fn format_time(call: &Call, layout: &str, value: &Val, zone: &str) -> CallResult
     let Some(zone) = Zone::find(zone) else {
         let zone = crate::quote::quote_string(zone);
         return Err(format!(
-            "unknown time zone {zone}; use a name of the IANA database, such as Europe/Berlin"
+            "unknown time zone {zone}; use a name from the IANA database, such as Europe/Berlin"
         ));
     };
     let moment = to_time(call, value)?;

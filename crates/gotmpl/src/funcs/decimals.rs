@@ -11,7 +11,7 @@ const DIGITS_MAX: i64 = 10_000;
 const LIMB_BASE: u64 = 1_000_000_000;
 const LIMB_DIGITS: usize = 9;
 
-/// `±digits * 10^exponent`.
+/// A decimal number: `±digits * 10^exponent`.
 #[derive(Clone, Debug)]
 pub(super) struct Decimal {
     is_negative: bool,
@@ -65,7 +65,7 @@ impl Decimal {
         })
     }
 
-    /// Rounds to a number of decimal places, half up.
+    /// Divides and rounds to a fixed number of decimal places, half up.
     pub(super) fn div(&self, other: &Self) -> Result<Self, String> {
         if other.digits.is_zero() {
             return Err("decimal division by 0".to_owned());
@@ -82,7 +82,7 @@ impl Decimal {
         Ok(Self { is_negative, digits, exponent: -QUOTIENT_PLACES })
     }
 
-    /// Returns the nearest float. Zero is never negative.
+    /// Returns the nearest float. The result is never negative zero.
     pub(super) fn float(&self) -> f64 {
         let sign = if self.is_negative && !self.digits.is_zero() { "-" } else { "" };
         format!("{sign}{}e{}", self.digits.text(), self.exponent).parse().unwrap_or(f64::NAN)
@@ -157,7 +157,7 @@ impl BigUnsigned {
         Self(parts).trim()
     }
 
-    /// Subtracts a number that is not larger.
+    /// Subtracts a number that must not be larger.
     fn subtract(&self, other: &Self) -> Self {
         let mut borrowed = 0;
         let mut parts = Vec::with_capacity(self.0.len());

@@ -52,7 +52,8 @@ fn adler32(bytes: &[u8]) -> u32 {
     high << 16 | low
 }
 
-/// Parses JSON. Also returns the first number that is too large for a float, which Go reads as 0.
+/// Parses JSON. Returns the value, and the first number that is too large for a float. Go reads such numbers
+/// as 0.
 fn read_json(text: &str) -> Result<(Val, Option<String>), String> {
     let error = match serde_json::from_str::<Value>(text) {
         Ok(value) => return Ok((Val::from_json(&value), None)),
@@ -248,7 +249,7 @@ fn decode_base32(text: &str) -> String {
         return bad(at);
     }
     if padding.is_empty() && !digits.len().is_multiple_of(8) {
-        // Go reports the error at the position at which the last group starts.
+        // Go reports the position at which the last group starts.
         return bad(digits.len() / 8 * 8);
     }
     if !clean.len().is_multiple_of(8) || padding.len() >= 8 || padding.iter().any(|byte| *byte != b'=') {

@@ -1,6 +1,6 @@
 //! Functions that templates can't call. Most of them return a different value on each call or read the
-//! environment, so the result could never be up to date. The others derive secrets from other secrets, which
-//! doesn't belong in a template.
+//! environment, so an Application that uses them would always be out of sync. The others derive secrets from
+//! other secrets, which templates should not do.
 
 use super::{Builtin, CallResult, Ty, variadic};
 

@@ -15,7 +15,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     fixed("nospace", STR, |_, values| {
         let text = str_at(values, 0);
         let kept: String = bytes(text).filter(|c| !c.is_whitespace()).collect();
-        // The text stays unchanged if there is nothing to remove.
+        // The text remains unchanged if there is nothing to remove.
         Ok(Val::str(if kept.chars().count() == text.len() { text } else { &kept }))
     }),
     fixed("initials", STR, |_, values| {
@@ -70,7 +70,7 @@ fn swap_case(text: &str) -> String {
         .collect()
 }
 
-/// Character class, used to find word boundaries. Also the class of a part of a text.
+/// Character class, used to find word boundaries. A part of a text also has a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
     /// An upper-case letter. A part of this class is an upper-case letter with the lower-case letters after
@@ -131,7 +131,7 @@ fn split_parts(text: &str) -> Vec<(Class, String)> {
                 capitals = 0;
                 continue;
             }
-            // Connectors that are punctuation continue a punctuation part.
+            // Connectors that are punctuation characters continue a punctuation part.
             Some((Class::Punctuation, word)) if matches!(character, '-' | '_') => {
                 word.push(character);
                 continue;
@@ -196,7 +196,8 @@ fn push_part(written: &mut String, class: Class, part: &str, connector: char) {
     }
 }
 
-/// Capitalizes each word. Removes the last connector between two words, and keeps connectors at both ends.
+/// Capitalizes each word. Removes the last connector between two words, and keeps connectors at the beginning
+/// and at the end.
 fn to_camel(text: &str) -> String {
     let is_connector = |character: char| matches!(character, '-' | '_') || character.is_whitespace();
     let mut written = String::new();
@@ -218,7 +219,7 @@ fn to_camel(text: &str) -> String {
         }
     }
     if written.is_empty() {
-        // If the text only consists of connectors, sprig repeats the last one.
+        // If the text consists only of connectors, sprig repeats the last one.
         held.extend(held.chars().next_back());
     }
     written + &held

@@ -165,11 +165,11 @@ fn chunk(values: &[Val]) -> CallResult {
     let length = list.items.len();
     let chunks = match usize::try_from(size) {
         Ok(size) if size > 0 => list.items.chunks(size).map(|part| Val::list(part.to_vec())).collect(),
-        // Like sprig, computes zero chunks here.
+        // sprig computes zero chunks in this case.
         Err(_) if length > 1 && length - 1 <= usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX) => {
             Vec::new()
         }
-        // Like sprig, computes a single chunk with the remainder here.
+        // sprig computes a single chunk with the remainder in this case.
         Err(_) if length == 1 && size < -1 => vec![Val::list(list.items.to_vec())],
         _ => return Err("runtime error: makeslice: len out of range".to_owned()),
     };

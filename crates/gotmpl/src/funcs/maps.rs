@@ -1,4 +1,4 @@
-//! Map functions. Where Go would return keys in random order, they are sorted.
+//! Map functions. Keys are sorted wherever Go would return them in random order.
 
 use std::collections::BTreeMap;
 
@@ -76,8 +76,8 @@ fn merge(values: &[Val], overwrite: bool) -> CallResult {
     Ok(at(values, 0).clone())
 }
 
-/// Fills in empty values of the target from the source. With `overwrite`, the source wins, except that a map
-/// only replaces empty values. Without `overwrite`, nulls in the source are ignored.
+/// Fills in empty values of the target from the source. With `overwrite`, source values take precedence,
+/// except that a map replaces only empty values. Without `overwrite`, nulls in the source are ignored.
 fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     if depth > crate::MAX_DEPTH {
         return;
@@ -102,7 +102,7 @@ fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     }
 }
 
-/// `dig "a" "b" default map`.
+/// Implements `dig "a" "b" default map`.
 fn dig(values: &[Val]) -> CallResult {
     let [keys @ .., without, map] = values else {
         return Err("dig needs at least three arguments".to_owned());

@@ -38,7 +38,7 @@ pub(crate) type CallResult = Result<Val, String>;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ty {
     Any,
-    /// Any value, including a missing one, as in the built-in functions.
+    /// Any value, including a missing value, as in Go's built-in functions.
     Raw,
     Bool,
     Str,
@@ -156,7 +156,7 @@ impl Function {
         }
     }
 
-    /// Returns true if Go holds the result as `interface {}`.
+    /// Returns true if Go returns the result as `interface {}`.
     pub(crate) fn returns_interface(&self, value: &Val) -> bool {
         matches!(value, Val::Nil)
     }
@@ -189,7 +189,7 @@ fn from(values: &[Val], index: usize) -> &[Val] {
 /// Go's error message for an operation on a nil value.
 const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 
-/// Converts a value to text. Strings stay unchanged, and other values are formatted like `%v`.
+/// Converts a value to text. Strings remain unchanged, and other values are formatted like `%v`.
 fn text_of(value: &Val) -> String {
     match value {
         Val::Str(text) => text.to_string(),

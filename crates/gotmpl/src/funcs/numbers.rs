@@ -65,7 +65,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     variadic("seq", &[Ty::Int], seq),
 ];
 
-/// 2^63.
+/// 2^63, the first float above the range of `i64`.
 const OUT_OF_RANGE: f64 = 9_223_372_036_854_775_808.0;
 
 /// Converts a value to an integer; 0 if it isn't a number.
@@ -128,7 +128,8 @@ fn atoi(text: &str) -> i64 {
     })
 }
 
-/// Like Go's `math.Max`: NaN wins unless the other value is infinite, and 0 is greater than -0.
+/// Like Go's `math.Max`: the result is NaN if either value is NaN, unless the other value is positive
+/// infinity, and 0 is greater than -0.
 fn max_float(left: f64, right: f64) -> f64 {
     match (left, right) {
         _ if left == f64::INFINITY || right == f64::INFINITY => f64::INFINITY,
@@ -161,7 +162,7 @@ fn round(_: &Call, values: &[Val]) -> CallResult {
     Ok(Val::Float(rounded / power))
 }
 
-/// Number of bytes that each number in a list counts as.
+/// Number of bytes that each number in a list counts as in the size limit.
 const NUMBER_BYTES: usize = 8;
 
 fn steps(call: &Call, start: i64, stop: i64, step: i64) -> CallResult {
@@ -184,7 +185,7 @@ fn step_values(call: &Call, start: i64, stop: i64, step: i64) -> Result<Vec<i64>
     Ok(numbers)
 }
 
-/// Includes the end of the range, like the program `seq`.
+/// Returns a sequence of numbers. The range includes its end, like the program `seq`.
 fn seq(call: &Call, values: &[Val]) -> CallResult {
     let numbers: Vec<i64> = values.iter().map(to_integer).collect();
     let (start, step, end) = match numbers.as_slice() {

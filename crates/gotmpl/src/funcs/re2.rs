@@ -5,10 +5,11 @@
 /// Maximum number of repetitions.
 const REPEAT_MAX: u32 = 1_000;
 
-/// Returns the equivalent expression, or Go's error message. Expressions that both reject stay unchanged.
+/// Returns the equivalent expression, or Go's error message. Expressions that both Go and the crate reject
+/// remain unchanged.
 pub(super) fn translated(pattern: &str) -> Result<String, String> {
     let mut translation = Translation { rest: pattern, output: String::new() };
-    // Preceding operator, because two operators must not be adjacent.
+    // Remember the preceding operator, because two operators must not be adjacent.
     let mut repeated: Option<&str> = None;
     while let Some(next) = translation.rest.chars().next() {
         let before = translation.rest;
@@ -175,7 +176,7 @@ impl<'p> Translation<'p> {
         }
     }
 
-    /// `\pL` or `\p{Greek}`.
+    /// Parses `\pL` or `\p{Greek}`.
     fn property(&mut self) {
         let length = match self.rest.as_bytes().get(2) {
             Some(b'{') => self.rest.find('}').map_or(self.rest.len(), |end| end + 1),

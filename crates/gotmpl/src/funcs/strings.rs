@@ -1,4 +1,4 @@
-//! String functions: cutting, joining, searching, padding. Lengths are in bytes, as in Go.
+//! String functions: cutting, joining, searching and padding. Lengths are in bytes, as in Go.
 
 use super::maps::numbered_map;
 use super::{Builtin, Call, CallResult, Ty, check_room, fixed, int_at, str_at, text_of, variadic};
@@ -93,12 +93,12 @@ fn trim_all(_: &Call, values: &[Val]) -> CallResult {
     text(str_at(values, 1).trim_matches(|character| cut.contains(character)))
 }
 
-/// Converts to lower case character by character, because Go doesn't use the final sigma.
+/// Converts to lower case character by character, because Go doesn't treat a final sigma specially.
 fn to_lower(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// Returns the bytes between two offsets. A character that is cut in two is replaced.
+/// Returns the bytes between two offsets. A character that is cut in two becomes a replacement character.
 fn bytes(whole: &str, start: usize, end: usize) -> String {
     String::from_utf8_lossy(whole.as_bytes().get(start..end).unwrap_or_default()).into_owned()
 }
@@ -186,7 +186,8 @@ fn split(separator: &str, whole: &str, most: Option<usize>) -> Vec<String> {
     parts
 }
 
-/// Wraps lines at spaces to at most `width` bytes. With `cut_words`, also breaks words that are longer.
+/// Wraps lines at spaces to at most `width` bytes. With `cut_words`, also breaks words that are longer than a
+/// line.
 fn wrap_lines(whole: &str, width: i64, end: &str, cut_words: bool) -> String {
     let width = usize::try_from(width).unwrap_or_default().max(1);
     let end = if end.is_empty() { "\n" } else { end };

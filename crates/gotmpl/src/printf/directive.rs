@@ -32,7 +32,7 @@ impl Directive {
         match verb {
             'T' => return self.pad(value.type_name().to_owned(), false),
             'v' if self.sharp => return self.pad(go_syntax(value), false),
-            // With this verb, a plus flag affects struct fields only.
+            // With this verb, the plus flag affects only struct fields.
             'v' if self.plus => return Self { plus: false, ..self.clone() }.print(verb, value),
             'p' => return self.bad_verb_message(verb, value),
             _ => {}

@@ -4,7 +4,7 @@ use crate::format::{exponent_text, general, special_float};
 
 /// Default number of digits after the point.
 const PLACES: usize = 6;
-/// Number of mantissa bits after the first, and exponent bias.
+/// Number of mantissa bits after the first bit, and exponent bias.
 const FRACTION_BITS: u32 = 52;
 const EXPONENT_BIAS: i32 = 1023;
 /// Number of hexadecimal digits of the mantissa.
@@ -92,7 +92,7 @@ pub(super) fn with_point(verb: char, digits: &str, precision: Option<usize>) -> 
         'v' | 'g' | 'G' | 'x' => precision.unwrap_or(PLACES),
         _ => 0,
     };
-    // Significant digits count from the first nonzero digit; a lone zero counts as one.
+    // Significant digits are counted from the first nonzero digit; a lone zero counts as one digit.
     let significant = digits.trim_start_matches(['0', '.']).chars().filter(|c| *c != '.').count();
     let significant = significant.max(usize::from(digits == "0"));
     format!("{digits}{point}{}{exponent}", "0".repeat(wanted.saturating_sub(significant)))

@@ -32,9 +32,9 @@ const NUMBERS: [&str; 24] = [
     ".5",
     "+3",
 ];
-/// Careful templates use only those without a sign.
+/// Numbers for counts. Careful templates use only those without a sign.
 const COUNTS: [&str; 10] = ["1", "0", "2", "3", "5", "-1", "12", "4", "-3", "20"];
-/// Number of valid fields. The other fields are for wild templates.
+/// Number of valid fields at the start of the list. The other fields are for wild templates.
 const GOOD_FIELDS: usize = 13;
 const FIELDS: [&str; 19] = [
     ".a",
@@ -77,20 +77,20 @@ fn is_version(text: &str) -> bool {
 }
 
 impl Expressions<'_> {
-    /// Returns one of them in quotes; in a careful template a valid one.
+    /// Returns one of the given texts in quotes. For a careful template, chooses a valid text.
     fn text_of(&mut self, all: &[&str], is_good: fn(&str) -> bool) -> String {
         let is_careful = self.is_careful;
         format!("\"{}\"", self.choices.choose_where(all, |one| !is_careful || is_good(one)))
     }
 
-    /// Returns fields of the data, for any dot.
+    /// Returns a field of the data. The expression works with any value of dot.
     fn field(&mut self, all: &[&str]) -> String {
         let field = self.choices.choose(all);
         let from_root = if self.is_careful { !self.dot_is_root } else { self.choices.one_in(8) };
         if from_root { format!("${field}") } else { field.to_owned() }
     }
 
-    /// Returns a value without a function call. For maps and lists, the value may also be a new one.
+    /// Returns a value without a function call. Maps and lists may also be created in place.
     pub fn atom(&mut self, kind: char) -> String {
         let any = |_: &str| true;
         match kind {
@@ -105,7 +105,8 @@ impl Expressions<'_> {
                 2 => self.field(&[".n", ".f", ".Big"]),
                 _ => format!("({} {})", self.choices.choose(&["int", "int64", "float64"]), self.number()),
             },
-            // Small, because it may determine the size of the output; or a value of the wrong type.
+            // The value is small because it may determine the size of the output. It may also have the wrong
+            // type.
             'c' => match self.choices.next_below(12) {
                 10 if !self.is_careful => self.choices.choose(&ANY_COUNT).to_owned(),
                 11 => "(len \"four\")".to_owned(),
@@ -174,7 +175,7 @@ impl Expressions<'_> {
 
     fn number(&mut self) -> String {
         let is_careful = self.is_careful;
-        // This one overflows.
+        // This number overflows.
         self.choices.choose_where(&NUMBERS, |one| !is_careful || one != "9223372036854775808").to_owned()
     }
 
@@ -183,7 +184,7 @@ impl Expressions<'_> {
         self.choices.choose_where(&COUNTS, |one| !is_careful || !one.starts_with('-')).to_owned()
     }
 
-    /// Returns one of them, or in a wild template anything.
+    /// Returns one of the valid options, or any value in a wild template.
     fn part(&mut self, good: &[&str]) -> String {
         if !self.is_careful && self.choices.one_in(4) {
             self.atom('c')

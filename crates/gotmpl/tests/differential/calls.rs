@@ -1,18 +1,19 @@
 //! Functions that the test templates use, with their parameters.
 //!
-//! Functions are excluded if Go doesn't guarantee their result or if this crate refuses them: functions that
-//! depend on randomness, the machine or the time (`now`, `ago`, `env`, `uuidv4`, `genCA` …; see
-//! `nondeterministic_functions_are_forbidden`). `sha512sum` is also excluded, because the reference program's
-//! version of sprig lacks it.
+//! Functions are excluded if Go doesn't guarantee their result or if this crate refuses them. This applies to
+//! functions that depend on randomness, the machine or the time (`now`, `ago`, `env`, `uuidv4`, `genCA` …;
+//! see `nondeterministic_functions_are_forbidden`). `sha512sum` is also excluded, because the reference
+//! program's version of sprig lacks it.
 
 /// A function: name, parameters, result.
 ///
-/// A letter is a parameter: `a` anything, `s` text, `n` number, `c` count (small), `b` bool, `l` list, `m` map, `t` time, `r`
-/// regular expression, `d` layout of a date, `u` duration, `v` version or constraint, `k` name of a type or kind, `p` format of
-/// `printf`, `w` URL, `j` JSON, `e` and `E` text in base64 and base32, `z` time zone, `=` any value that Go can compare, `N` new
-/// map, `C` map without shared parts (Go merges others endlessly), `U` parts of a URL, `D` divisor. `L` and `S` are a list and a
-/// text up to `x` and `y`, the start and end of a slice. A `*` repeats the preceding letter any number of times. `?` is any
-/// value, most of them invalid: only wild templates call that.
+/// Each letter represents a parameter: `a` anything, `s` text, `n` number, `c` count (small), `b` bool, `l`
+/// list, `m` map, `t` time, `r` regular expression, `d` layout of a date, `u` duration, `v` version or
+/// constraint, `k` name of a type or kind, `p` format of `printf`, `w` URL, `j` JSON, `e` and `E` text in
+/// base64 and base32, `z` time zone, `=` any value that Go can compare, `N` new map, `C` map without shared
+/// parts (Go would never finish merging other maps), `U` parts of a URL, `D` divisor. `L` and `S` are a list
+/// and a text, and `x` and `y` are the start and end of a slice of it. A `*` repeats the preceding letter any
+/// number of times. `?` is any value, most of which are invalid, so only wild templates call such a function.
 pub type Function = (&'static str, &'static str, char);
 
 pub const FUNCTIONS: &[Function] = &[
@@ -233,8 +234,8 @@ pub const FUNCTIONS: &[Function] = &[
     ("camelcase", "s", 's'),
 ];
 
-/// Functions that count in bytes and may therefore cut a character in two, whose bytes Go keeps. Only ASCII
-/// templates call them.
+/// Functions that count in bytes and may therefore cut a character in two. Go keeps the bytes of such a
+/// character, so only ASCII templates call these functions.
 pub const CUTTING: [&str; 8] =
     ["slice", "substr", "trunc", "abbrev", "abbrevboth", "wrap", "wrapWith", "b64dec"];
 

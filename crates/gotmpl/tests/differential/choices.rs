@@ -1,7 +1,7 @@
 //! Recorded random choices, so that a failing case can be repeated with fewer and smaller choices.
 
-/// Choices from a seed, or repeated ones. After the end of the repeated choices, every choice is the first
-/// option.
+/// Source of choices, either from a seed or recorded. After the end of the recorded choices, every choice is
+/// the first option.
 #[derive(Clone, Debug)]
 pub struct Choices {
     recorded: Vec<u32>,
@@ -33,12 +33,12 @@ impl Choices {
         choice
     }
 
-    /// Returns a number in `0..count`. Minimization tends toward 0.
+    /// Returns a number in `0..count`. Minimization makes this number smaller.
     pub fn next_below(&mut self, count: usize) -> usize {
         self.draw() as usize % count
     }
 
-    /// Returns true with probability 1/count. Minimization tends toward false.
+    /// Returns true with probability 1/count. Minimization prefers false.
     pub fn one_in(&mut self, count: usize) -> bool {
         self.next_below(count) == count - 1
     }
@@ -54,7 +54,7 @@ impl Choices {
     }
 }
 
-/// SplitMix64: every seed gives a good sequence.
+/// Generates random numbers with SplitMix64, which produces a good sequence for every seed.
 fn split_mix(state: &mut u64) -> u32 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut mixed = *state;
@@ -63,7 +63,7 @@ fn split_mix(state: &mut u64) -> u32 {
     (mixed >> 32) as u32
 }
 
-/// Minimizes failing choices within a number of attempts.
+/// Minimizes the choices of a failing case within a maximum number of attempts.
 pub fn minimize(mut made: Vec<u32>, attempts: usize, mut fails: impl FnMut(&[u32]) -> bool) -> Vec<u32> {
     let mut left = attempts;
     let mut attempt = |candidate: Vec<u32>, made: &mut Vec<u32>| {
@@ -92,7 +92,7 @@ pub fn minimize(mut made: Vec<u32>, attempts: usize, mut fails: impl FnMut(&[u32
             size /= 2;
         }
         for at in 0..made.len() {
-            // A choice counts by its remainder, so values near 0 are tried one by one.
+            // Only the remainder of a choice matters, so values near 0 are tried one by one.
             for smaller in 0..8.min(made.get(at).copied().unwrap_or_default()) {
                 let mut with = made.clone();
                 with[at] = smaller;

@@ -1,10 +1,10 @@
-//! Data for a case: a map with the keys that its template uses, and values of every JSON type.
+//! Data for a test case: a map that contains the keys that the template uses, and values of every JSON type.
 
 use serde_json::{Map, Value, json};
 
 use crate::choices::Choices;
 
-/// Keys of the data, and of maps in it.
+/// Keys of the data and of its nested maps.
 pub const KEYS: [&str; 12] = ["a", "name", "n", "f", "t", "z", "l", "m", "u", "deep", "Big", "key-x"];
 
 pub const TEXTS: [&str; 20] = [
@@ -97,7 +97,7 @@ fn any(choices: &mut Choices, depth: usize, is_ascii: bool) -> Value {
     }
 }
 
-/// Returns a text; one of the ASCII texts if required.
+/// Returns a text; only an ASCII text if `is_ascii` is set.
 pub fn text(choices: &mut Choices, is_ascii: bool) -> &'static str {
     choices.choose_where(&TEXTS, |text| !is_ascii || text.is_ascii())
 }

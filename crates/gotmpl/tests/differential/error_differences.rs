@@ -1,18 +1,18 @@
-//! Permitted differences in error messages that come from a library rather than from Go's templates.
+//! Permitted differences in error messages that originate in a library rather than in Go's template package.
 //!
-//! Both must fail at the same place and in the same function, and all output must be identical. Differences
-//! are listed only here and in docs/reference/differences-from-argo-cd.md.
+//! Go and this crate must fail at the same position and in the same function, and all output must be
+//! identical. Differences are listed only here and in docs/reference/differences-from-argo-cd.md.
 
 use crate::RenderResult;
 
-/// A function, or any, and the prefix of a reason that may differ.
+/// Name of a function (or empty for any function), and the prefix of a reason that may differ.
 const PERMITTED_REASONS: [(&str, &str); 4] = [
-    // Go's JSON parser reports the position; Tidegate's reports the problem.
+    // Go's JSON parser reports the position of an error, whereas Tidegate's reports the problem.
     ("mustFromJson", ""),
-    // Reasons given by Go's `regexp` and by the `regex` crate.
+    // The reasons from Go's `regexp` and from the `regex` crate differ.
     ("", "error parsing regexp: "),
     ("", "regexp: Compile("),
-    // Name of the invalid escape.
+    // The messages contain the invalid escape in different forms.
     ("urlParse", "unable to parse url: "),
 ];
 

@@ -1,4 +1,4 @@
-//! Random pipelines. In careful templates they are valid; in wild templates, most of them are.
+//! Random pipelines. They are all valid in careful templates, and mostly valid in wild templates.
 
 use crate::calls::{CUTTING, FUNCTIONS, Function};
 use crate::choices::Choices;
@@ -15,7 +15,7 @@ pub struct Expressions<'c> {
     pub choices: &'c mut Choices,
     /// Visible variables, the newest last.
     pub variables: Vec<Variable>,
-    /// True if no intentional errors are written.
+    /// True if the template contains no intentional errors.
     pub is_careful: bool,
     /// True if all characters are ASCII.
     pub is_ascii: bool,
@@ -37,7 +37,7 @@ impl<'c> Expressions<'c> {
         name
     }
 
-    /// Returns an assignable variable with its kind; sometimes an undeclared one.
+    /// Returns an assignable variable and its kind. The variable is sometimes undeclared.
     pub fn variable(&mut self) -> Option<Variable> {
         let seen = self.visible_variables();
         if self.is_careful {
@@ -50,7 +50,7 @@ impl<'c> Expressions<'c> {
         })
     }
 
-    /// Returns the visible variables, newest first, without shadowed ones.
+    /// Returns the visible variables, newest first, without shadowed variables.
     fn visible_variables(&self) -> Vec<Variable> {
         let mut seen: Vec<Variable> = Vec::new();
         for variable in self.variables.iter().rev() {
@@ -61,8 +61,8 @@ impl<'c> Expressions<'c> {
         seen
     }
 
-    /// Returns a variable of this kind. If there isn't one, returns `$`, or in a careful template another
-    /// value of this kind.
+    /// Returns a variable of this kind. If there is no such variable, returns `$`, or another value of this
+    /// kind in a careful template.
     pub fn variable_of(&mut self, kind: char) -> String {
         let is_careful = self.is_careful;
         let mut fitting = self.visible_variables();
@@ -84,7 +84,7 @@ impl<'c> Expressions<'c> {
     /// Returns a pipeline for an action.
     pub fn pipeline(&mut self, kind: char, depth: usize) -> String {
         let bare = |text: String| match text.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')) {
-            // Only if the two parentheses belong together.
+            // Strip the parentheses only if they belong together.
             Some(inside) if !inside.contains(['(', ')']) => inside.to_owned(),
             _ => text,
         };
@@ -96,7 +96,7 @@ impl<'c> Expressions<'c> {
         }
     }
 
-    /// Returns a version, or a part of one.
+    /// Returns a version, or a part of a version.
     fn version(&mut self) -> String {
         let version = self.atom('v');
         let parts =
@@ -160,12 +160,12 @@ impl<'c> Expressions<'c> {
     fn arguments(&mut self, parameters: &str, depth: usize) -> Vec<String> {
         let mut arguments = Vec::new();
         let mut last = 'a';
-        // Compared values have the same kind.
+        // Compared values must have the same kind.
         let compared = if self.choices.next_below(2) == 0 { 's' } else { 'c' };
         for parameter in parameters.chars() {
             let parameter = if parameter == '=' && self.is_careful { compared } else { parameter };
             if parameter == '*' {
-                // The preceding one exists already; none at all, or some more.
+                // The repeated parameter already has one argument here. Remove it, keep it, or add more.
                 match self.choices.next_below(4) {
                     3 if !self.is_careful => drop(arguments.pop()),
                     more => arguments.extend((0..more).map(|_| self.operand(last, depth))),

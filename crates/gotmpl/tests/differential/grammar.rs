@@ -1,10 +1,10 @@
 //! Random meaningful templates: statements, scopes and nested templates.
 //!
 //! Three out of four templates are careful: they don't contain intentional errors, because a template ends at
-//! the first error, and most calls fail with random arguments. The others are wild.
+//! the first error, and most calls fail with random arguments. All other templates are wild.
 //!
-//! Some things are intentionally excluded, because Go doesn't guarantee them or because this crate differs
-//! (docs/reference/differences-from-argo-cd.md):
+//! The grammar excludes some constructs, because Go doesn't guarantee their results or because this crate
+//! differs (docs/reference/differences-from-argo-cd.md):
 //! - templates that call each other endlessly, and counts that would exhaust the memory, because this crate
 //!   has limits;
 //! - the order of `keys` and `values`, which is random in Go but always sorted here;
@@ -21,7 +21,7 @@ const DEPTH: usize = 3;
 pub fn template(choices: &mut Choices, is_careful: bool, is_ascii: bool) -> String {
     let expressions = Expressions::new(choices, is_careful, is_ascii);
     let mut grammar = Grammar { expressions, in_range: false, blocks: 0, defined: 0 };
-    // Each template may only call preceding ones, so that rendering terminates.
+    // Each template may call only preceding templates, so that rendering terminates.
     let mut text = String::new();
     for number in 0..grammar.below(3) {
         let body = grammar.template_body(DEPTH - 1);
@@ -104,7 +104,7 @@ impl Grammar<'_> {
         }
     }
 
-    /// Returns a kind of values for variables.
+    /// Returns the kind of a new variable's value.
     fn kind(&mut self) -> char {
         self.expressions.choices.choose(&["a", "s", "n", "b", "l", "m"]).chars().next().unwrap_or('a')
     }
@@ -212,7 +212,7 @@ impl Grammar<'_> {
         text + &self.end()
     }
 
-    /// Returns statements with a different dot.
+    /// Returns statements in which dot has a different value.
     fn statements_with_other_dot(&mut self, depth: usize) -> String {
         let dot_is_root = std::mem::take(&mut self.expressions.dot_is_root);
         let text = self.statements(depth);
@@ -227,7 +227,7 @@ impl Grammar<'_> {
         let kind =
             self.expressions.choices.choose_where(&kinds, |kind| !is_careful || !matches!(kind, "a" | "s"));
         let kind = kind.chars().next().unwrap_or('l');
-        // Any number could be large.
+        // Any number might be large.
         let over =
             if kind == 'a' { self.expressions.operand('q', 0) } else { self.expressions.pipeline(kind, 1) };
         let head = match self.below(4) {

@@ -1,10 +1,11 @@
 //! Random templates, rendered by this crate and by Go's own `text/template` with sprig. Results and errors
 //! must be the same.
 //!
-//! `TIDEGATE_GO_TEMPLATES` names the reference program; `scripts/template-table/program --fetch` builds it and prints its path.
-//! Without it the test is reported as ignored, or fails with `TIDEGATE_REQUIRE_GO_TEMPLATES=1`. The default cases are fixed;
-//! `TIDEGATE_GO_CASES=N` tries N other ones; `TIDEGATE_GO_SEED=N` repeats one. A differing case is printed as a row of the table,
-//! with its seed.
+//! `TIDEGATE_GO_TEMPLATES` is the path of the reference program; `scripts/template-table/program --fetch`
+//! builds the program and prints its path. Without the program, the test is reported as ignored, or fails if
+//! `TIDEGATE_REQUIRE_GO_TEMPLATES=1` is set. The default cases are fixed; `TIDEGATE_GO_CASES=N` tries N other
+//! cases, and `TIDEGATE_GO_SEED=N` repeats a single case. If the results differ, the test prints the case and
+//! its seed as a row of the table.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -42,7 +43,7 @@ const NAME: &str = "random_templates_say_what_go_says";
 const CASES_QUICK: u64 = 2_000;
 /// Number of cases in the long form, as used in CI. They take a few seconds.
 const CASES_LONG: u64 = 4_000;
-/// First seed if no number of cases is specified.
+/// First seed if the caller doesn't specify a number of cases.
 const FIRST: u64 = 1;
 /// Maximum number of attempts to minimize a failing case.
 const ATTEMPTS: usize = 1_000;
@@ -120,7 +121,7 @@ fn compare(program: &str) -> Result<(), Failed> {
     Err(Failed::from(format!("{} of {tried} cases differ:\n{}", differences.len(), differences.join("\n"))))
 }
 
-/// Returns a minimized difference.
+/// Returns the minimized case of a difference.
 fn smallest_difference(seed: u64, reference: &mut Reference) -> String {
     let mut ask = |case: &Value| reference.render(std::slice::from_ref(case)).remove(0);
     let mut choices = Choices::from_seed(seed);

@@ -15,7 +15,7 @@ pub struct Reference {
 
 impl Reference {
     pub fn start(program: &str) -> Result<Self, String> {
-        // Times are in UTC here, so they must also be in UTC there.
+        // This crate formats times in UTC, so the reference program must do so too.
         let mut child = Command::new(program)
             .env("TZ", "UTC")
             .stdin(Stdio::piped())
@@ -29,12 +29,12 @@ impl Reference {
         Ok(Self { child, requests: questions, responses: answers })
     }
 
-    /// Returns Go's results for some cases.
+    /// Returns Go's results for these cases.
     pub fn render(&mut self, cases: &[Value]) -> Vec<RenderResult> {
         let (questions, answers) = (self.requests.as_mut().unwrap(), &mut self.responses);
         let lines: String = cases.iter().map(|case| format!("{case}\n")).collect();
         std::thread::scope(|scope| {
-            // Go responds while it is still receiving requests, and would block if nothing read its
+            // Go responds while it is still receiving requests, and would block if the test didn't read its
             // responses.
             scope.spawn(move || {
                 questions

@@ -1,5 +1,5 @@
-//! Evaluation of a row for an object. Content of the wrong type counts as absent: rows read what third-party
-//! controllers write, and wait until they recognize it.
+//! Evaluation of a row for an object. Content of the wrong type counts as absent: rows read statuses from
+//! third-party controllers, and wait until they recognize the content.
 
 use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
@@ -23,7 +23,7 @@ pub(crate) struct RowAssessment {
 }
 
 const NOT_REPORTED: &str = "Waiting for the status to be reported";
-/// Default clause.
+/// Clause that applies if no clause of the row matches.
 static WAITING_CLAUSE: HealthClause = HealthClause {
     status: Some(HealthStatus::Progressing),
     has_grace_period: false,
@@ -64,7 +64,7 @@ pub(crate) fn assess_row(row: &HealthRow, object: &Object) -> RowAssessment {
 /// Evidence for a clause.
 #[derive(Clone, Debug, Default)]
 struct ClauseEvidence<'a> {
-    /// Message from the object.
+    /// Message from the object's status.
     message: &'a str,
     /// Description of the matching content.
     description: String,
@@ -83,7 +83,7 @@ fn clause_message(
         words.into_iter().map(text).find(|text| !text.trim().is_empty()).unwrap_or_default()
     };
     let all = [grounds.message, of_status(), &clause.default_message, &grounds.description, NOT_REPORTED];
-    // For a healthy object, messages about other topics aren't useful.
+    // A healthy object doesn't need messages about unmet conditions.
     let well = [grounds.message, &clause.default_message, &grounds.description, "Healthy"];
     let chosen = if clause.status == Some(HealthStatus::Healthy) {
         first_non_blank(&well)
@@ -93,7 +93,7 @@ fn clause_message(
     chosen.to_owned()
 }
 
-/// Context of a test: the object, and its status or an entry of a list.
+/// Context of a test: the object, and either its status or a list entry.
 #[derive(Clone, Copy)]
 struct EvaluationContext<'a> {
     object: &'a Value,
@@ -189,7 +189,7 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// Returns evidence of an unmet condition that the row requires for a healthy object.
+    /// Returns the evidence for a condition that the row requires for a healthy object but that isn't met.
     fn find_unmet_condition(self, row: &HealthRow) -> Option<ClauseEvidence<'a>> {
         let well = row.clauses.iter().filter(|clause| clause.status == Some(HealthStatus::Healthy));
         let mut lacking =
@@ -209,7 +209,8 @@ impl<'a> EvaluationContext<'a> {
         is_outdated(condition, newest_generation(self.object))
     }
 
-    /// Returns all conditions. Cluster API keeps its newer conditions alongside the v1beta1 conditions.
+    /// Returns all conditions. Cluster API stores its newer conditions separately from the v1beta1
+    /// conditions.
     fn conditions(self) -> impl Iterator<Item = &'a Value> {
         let newer = self.status.pointer("/v1beta2/conditions");
         self.status.get("conditions").into_iter().chain(newer).filter_map(Value::as_array).flatten()
@@ -227,7 +228,7 @@ impl<'a> EvaluationContext<'a> {
         path.steps.iter().try_fold(self.value_at(path), step).filter(|value| !value.is_null())
     }
 
-    /// Returns a number: 0 for an absent field, the size of a list or map, and `None` for other values.
+    /// Returns a number: 0 for an absent field, the size of a list or map, and `None` for any other value.
     /// `None` never matches.
     fn count_at(self, path: &Path) -> Option<i64> {
         count_of(self.value_at(path), &path.steps)
@@ -263,7 +264,7 @@ fn entries(value: &Value) -> impl Iterator<Item = &Value> {
     list.into_iter().flatten().chain(map.into_iter().flat_map(|map| map.values()))
 }
 
-/// Returns a text field. Some controllers write the status of a condition as a boolean.
+/// Returns a string field of a condition. Some controllers write the condition's status as a boolean.
 fn condition_field<'a>(condition: &'a Value, field: &str) -> &'a str {
     match condition.get(field) {
         Some(Value::String(text)) => text,
@@ -292,7 +293,7 @@ fn field_evidence<'a>(path: &Path, found: &str) -> ClauseEvidence<'a> {
     ClauseEvidence { description: format!("{name} is {found}"), ..ClauseEvidence::default() }
 }
 
-/// Returns a scalar as written in rows.
+/// Returns a scalar in the form that rows use.
 fn scalar_text(value: &Value) -> Option<String> {
     match value {
         Value::String(text) => Some(text.clone()),

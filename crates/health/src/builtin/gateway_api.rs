@@ -1,5 +1,5 @@
-//! Statuses of the Gateway API that answer each entry of a spec: the parents of a route, and the listeners of
-//! a Gateway.
+//! Gateway API statuses that contain an entry for each entry of the spec: the parents of a route, and the
+//! listeners of a Gateway.
 
 use std::fmt;
 
@@ -22,7 +22,7 @@ impl<'a> ParentRef<'a> {
     fn parse(reference: &'a Value, route_namespace: &'a str) -> Self {
         let text = |field: &str| reference.get(field).and_then(Value::as_str);
         Self {
-            // An empty group is the group of Services.
+            // An empty group is the core group, which contains Services.
             group: text("group").unwrap_or("gateway.networking.k8s.io"),
             kind: text("kind").unwrap_or("Gateway"),
             namespace: text("namespace").unwrap_or(route_namespace),
@@ -50,12 +50,12 @@ impl fmt::Display for ParentRef<'_> {
     }
 }
 
-/// Conditions that controllers write for each generation. Other conditions may be left from earlier versions
-/// of a controller, or from other controllers.
+/// Conditions that controllers write for each generation. Other conditions may remain from earlier versions
+/// of a controller, or come from other controllers.
 const RENEWED_CONDITIONS: [&str; 3] = ["Accepted", "Programmed", "ResolvedRefs"];
 
 /// Describes the first parent whose controller hasn't responded to the newest generation of a route. Several
-/// controllers can respond for the same parent; one response is sufficient.
+/// controllers may respond for the same parent; one response is sufficient.
 pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
     let namespace = route.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
     let generation = newest_generation(route);
@@ -66,11 +66,11 @@ pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
         };
         let mut answers = entries(route, "/status/parents").filter(is_about).peekable();
         if answers.peek().is_none() {
-            return Some(format!("Waiting for an answer from {parent}"));
+            return Some(format!("Waiting for a response from {parent}"));
         }
         let is_old =
             !answers.any(|answer| is_about_acceptance(answer) && !is_answer_outdated(answer, generation));
-        is_old.then(|| format!("Waiting for an answer from {parent} for generation {generation}"))
+        is_old.then(|| format!("Waiting for a response from {parent} for generation {generation}"))
     })
 }
 
@@ -87,7 +87,7 @@ pub(super) fn find_unanswered_listener(gateway: &Value) -> Option<String> {
     })
 }
 
-/// Returns true if a response says whether the route is accepted.
+/// Returns true if a response contains a decision to accept or reject the route.
 fn is_about_acceptance(answer: &Value) -> bool {
     entries(answer, "/conditions").any(|condition| text_of(condition, "type") == "Accepted")
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Returns `metadata.generation`, or 0 if the API server doesn't count generations of this kind.
+/// Returns `metadata.generation`, or 0 if the API server doesn't maintain generations for this kind.
 pub(super) fn newest_generation(object: &Value) -> i64 {
     object.pointer("/metadata/generation").and_then(Value::as_i64).unwrap_or_default()
 }

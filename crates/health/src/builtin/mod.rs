@@ -1,4 +1,4 @@
-//! Rules for custom resources as data: one line per kind in `rows/`, which has one file per area. [`row`]
+//! Rules for custom resources as data: one line per kind in `rows/`, with one file per area. [`row`]
 //! describes the language.
 
 mod engine;
@@ -33,7 +33,7 @@ struct RuleTable {
 
 static TABLE: LazyLock<RuleTable> = LazyLock::new(|| {
     let mut table = RuleTable::default();
-    // An invalid file doesn't provide any rows; a test parses all files.
+    // An invalid file provides no rows. A test checks that all files are valid.
     for row in FILES.iter().filter_map(|(_, text)| row::parse_rows(text).ok()).flatten() {
         let place = table.rows.len();
         for kind in &row.kinds {

@@ -1,4 +1,4 @@
-//! Language of the table. One line defines the health of one kind.
+//! Language of the table. One line defines the health of one or more kinds.
 //!
 //! ```text
 //! group/Kind,Kind[+group/Kind] [gen|once] | Status test test "words" | Status test | Status
@@ -11,21 +11,21 @@
 //! |---|---|
 //! | `Ready=True`, `Ready=False,Unknown` | the condition of that type has one of these statuses |
 //! | `Ready=False:Expired,Denied` | the condition also has one of these reasons |
-//! | `Ready=True@` | the condition also refers to the newest spec, or names no generation |
-//! | `*=False` | some condition is False |
-//! | `?Ready` | such a condition exists |
-//! | `~Ready,Synced` | one of these conditions names an older generation |
+//! | `Ready=True@` | the condition also refers to the newest spec, or doesn't contain a generation |
+//! | `*=False` | at least one condition is False |
+//! | `?Ready` | a condition of that type exists |
+//! | `~Ready,Synced` | one of these conditions refers to an older generation |
 //! | `.phase=Bound,Lost` | that field of `status` has one of these values |
 //! | `spec.paused=true` | that field of the object has this value |
 //! | `.phase` | the field is set: neither empty, nor `false`, nor 0 |
-//! | `.ready>=spec.replicas`, `.ready<3` | the comparison of numbers is true; an absent number is 0 |
+//! | `.ready>=spec.replicas`, `.ready<3` | the comparison of numbers is true; an absent number counts as 0 |
 //! | `.a=.b`, `.a=spec.b` | both fields have the same value |
-//! | `.a+.b>=.c`, `.a<spec.sets[].count` | sums: of fields, and of a field in all entries of a list; a list counts its entries |
-//! | `.ready=N/N` | the text is a fraction of two equal numbers |
-//! | `.parents[]:Accepted=False` | the test matches some entry of the list, or value of the map; `.` is the entry itself |
-//! | `.podStatus{}:Ready=True` | the test matches at the end of the path |
-//! | `unanswered-parent` | some entry of `spec.parentRefs` has no entry in `status.parents` for the newest spec (Gateway API) |
-//! | `unanswered-listener` | some entry of `spec.listeners` has no entry in `status.listeners` for the newest spec (Gateway API) |
+//! | `.a+.b>=.c`, `.a<spec.sets[].count` | sums are compared: `+` adds fields, `[]` adds a field of all list entries; a list counts its entries |
+//! | `.ready=N/N` | the string consists of two equal numbers separated by a slash |
+//! | `.parents[]:Accepted=False` | the test matches at least one list entry or map value; `.` refers to the entry |
+//! | `.podStatus{}:Ready=True` | the test matches the map at that path |
+//! | `unanswered-parent` | an entry of `spec.parentRefs` lacks an up-to-date entry in `status.parents` (Gateway API) |
+//! | `unanswered-listener` | an entry of `spec.listeners` lacks an up-to-date entry in `status.listeners` (Gateway API) |
 //! | `!TEST_NAME` | the test does not match |
 //!
 //! In values, `~` is a space and `*` matches any text. The text after `metadata.annotations.`,
@@ -34,9 +34,10 @@
 //!
 //! The status `Late` is Progressing during a grace period and Degraded after it (`grace_period.rs`).
 //!
-//! A word after the kinds names the evidence that the status refers to the newest spec. `gen`: the
-//! generation, which the controller always writes. `once`: no additional evidence, because the object only
-//! has a single task. Without a word: the generation, if the status or the condition contains one.
+//! A word after the kinds specifies the evidence that the status refers to the newest spec. With `gen`, the
+//! evidence is the generation, which the controller always writes. With `once`, no evidence is needed,
+//! because the object has only a single task. Without a word, the evidence is the generation, if the status
+//! or the condition contains it.
 
 use tidegate_model::HealthStatus;
 
@@ -59,7 +60,7 @@ pub(crate) enum EvidenceKind {
     IfPresent,
     /// The generation, which is always present.
     Generation,
-    /// The status refers to the object rather than to a version of its spec.
+    /// No generation is needed: the status refers to the object rather than to a version of its spec.
     Once,
 }
 
@@ -270,14 +271,14 @@ fn parse_test(text: &str) -> Result<ClauseTest, String> {
     }
 }
 
-/// Condition types can also contain dots.
+/// Returns true if the text is a field rather than a condition type, which may also contain dots.
 fn is_field(text: &str) -> bool {
     ["", "spec", "metadata", "status"]
         .iter()
         .any(|section| text.strip_prefix(section).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Maps whose keys can contain dots.
+/// Maps with keys that may contain dots.
 const DOTTED_KEY_MAPS: [&str; 3] = ["metadata.annotations.", "metadata.labels.", "spec.sparkConf."];
 
 fn parse_path(text: &str) -> Result<Path, String> {

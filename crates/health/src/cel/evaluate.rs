@@ -48,7 +48,7 @@ impl<'a> Evaluator<'a> {
             Expression::Negate(inner) => match self.evaluate(inner)? {
                 Value::Integer(number) => number.checked_neg().map(Value::Integer).ok_or_else(overflow),
                 Value::Double(number) => Ok(Value::Double(-number)),
-                other => Err(invalid(format!("- needs a number, found {}", other.type_name()))),
+                other => Err(invalid(format!("`-` needs a number, found {}", other.type_name()))),
             },
             Expression::Binary(operator @ (Operator::And | Operator::Or), left, right) => {
                 self.evaluate_logic(*operator, left, right)
@@ -93,8 +93,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Evaluates a logical operator. One side can determine the result on its own, even if the other side
-    /// fails.
+    /// Evaluates a logical operator. One operand may determine the result on its own, even if the other
+    /// operand fails.
     fn evaluate_logic(
         &mut self,
         operator: Operator,
@@ -180,7 +180,7 @@ impl<'a> Evaluator<'a> {
             Value::List(entries) => entries.to_vec(),
             Value::Map(fields) => fields.keys().cloned().map(Value::Text).collect(),
             other => {
-                return Err(invalid(format!("{name} needs a list or a map, found {}", other.type_name())));
+                return Err(invalid(format!("`{name}` needs a list or a map, found {}", other.type_name())));
             }
         };
         self.budget.take_steps(entries.len())?;
@@ -196,7 +196,7 @@ impl<'a> Evaluator<'a> {
                     Err(fault) => Err(fault),
                 },
                 (_, [when]) => self.evaluate_boolean(when).map(|holds| holds.then_some(entry)),
-                _ => Err(invalid(format!("{name} needs a name and an expression"))),
+                _ => Err(invalid(format!("`{name}` needs a name and an expression"))),
             };
             self.names.pop();
             match (name, found) {
@@ -230,7 +230,7 @@ fn select_field(of: Value, name: &str, optional: bool) -> EvaluationResult {
             (Some(found), false) => Ok(found),
             (None, false) => Err(EvaluationError::MissingField(name.to_owned())),
         },
-        // A chain that starts with an optional field stays optional.
+        // A chain that starts with an optional field remains optional.
         Value::Optional(None) => Ok(Value::Optional(None)),
         Value::Optional(Some(inner)) => select_field((*inner).clone(), name, true),
         Value::Null => Err(EvaluationError::MissingField(name.to_owned())),

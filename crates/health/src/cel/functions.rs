@@ -8,9 +8,9 @@ use super::error::{EvaluationError, EvaluationResult, invalid, overflow};
 use super::parse::Operator;
 use super::value::Value;
 
-/// Maximum length of a text that a function creates, in bytes.
+/// Maximum length of a string that a function creates, in bytes.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Maximum memory of a regular expression.
+/// Maximum memory of a compiled regular expression, in bytes.
 const REGEX_BYTES_MAX: usize = 256 << 10;
 /// Cost of compiling a regular expression in steps.
 const REGEX_STEPS: usize = 2_000;
@@ -34,7 +34,7 @@ pub(super) fn evaluate_binary(operator: Operator, left: &Value, right: &Value) -
         O::In => match (left, right) {
             (_, Value::List(entries)) => Ok(Value::Boolean(entries.iter().any(|entry| entry.equals(left)))),
             (Value::Text(key), Value::Map(fields)) => Ok(Value::Boolean(fields.contains_key(key))),
-            _ => Err(invalid(format!("in needs a list or a map, found {}", right.type_name()))),
+            _ => Err(invalid(format!("`in` needs a list or a map, found {}", right.type_name()))),
         },
         _ => evaluate_arithmetic(operator, left, right),
     }
@@ -112,7 +112,8 @@ pub(super) fn call_function(budget: &mut Budget, name: &str, values: &[Value]) -
             Value::Double(number) => text_value(number.to_string()),
             Value::Boolean(value) => text_value(value.to_string()),
             other => {
-                Err(invalid(format!("string needs a string, number or boolean, found {}", other.type_name())))
+                let found = other.type_name();
+                Err(invalid(format!("`string` needs a string, number or boolean, found {found}")))
             }
         },
         ("int" | "uint", [value]) => to_integer(value),
@@ -152,7 +153,7 @@ fn count_value(count: usize) -> EvaluationResult {
 fn join_entries(budget: &mut Budget, entries: &[Value], between: &str) -> EvaluationResult {
     let mut parts = Vec::with_capacity(entries.len());
     for entry in entries {
-        let Value::Text(part) = entry else { return Err(invalid("join needs a list of strings")) };
+        let Value::Text(part) = entry else { return Err(invalid("`join` needs a list of strings")) };
         budget.take_steps((part.len() + between.len()) / 16 + 1)?;
         parts.push(part.as_ref());
     }
@@ -166,7 +167,7 @@ fn to_integer(value: &Value) -> EvaluationResult {
         Value::Text(text) => {
             text.parse().map(Value::Integer).map_err(|_| invalid(format!("{text:?} is not a whole number")))
         }
-        other => Err(invalid(format!("int needs a number or string, found {}", other.type_name()))),
+        other => Err(invalid(format!("`int` needs a number or string, found {}", other.type_name()))),
     }
 }
 
@@ -177,6 +178,6 @@ fn to_double(value: &Value) -> EvaluationResult {
         Value::Text(text) => {
             text.parse().map(Value::Double).map_err(|_| invalid(format!("{text:?} is not a number")))
         }
-        other => Err(invalid(format!("double needs a number or string, found {}", other.type_name()))),
+        other => Err(invalid(format!("`double` needs a number or string, found {}", other.type_name()))),
     }
 }

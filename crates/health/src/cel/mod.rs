@@ -1,7 +1,7 @@
 //! User rules as CEL expressions, as in Flux. They define when an object is current, in progress or failed.
 //!
 //! Supports the part of CEL that such expressions use, with a step budget: fields, operators, macros, strings
-//! and optional fields. There is no clock, and the only types are JSON's types.
+//! and optional fields. Expressions have no clock, and only JSON's types.
 
 mod budget;
 mod condition;
@@ -36,8 +36,8 @@ pub const EXPRESSIONS_KEY_PREFIX: &str = "tidegate.health.";
 const USUAL_NAMES: [&str; 10] =
     ["self", "apiVersion", "kind", "metadata", "spec", "status", "data", "type", "rules", "parameters"];
 
-/// Rule that consists of expressions. An invalid rule still applies to its kind, whose health is then
-/// Unknown.
+/// Rule that consists of expressions. An invalid rule still applies to its kind: the health of that kind's
+/// objects is then Unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expressions {
     target: String,
@@ -55,20 +55,20 @@ struct ParsedExpressions {
 
 impl Expressions {
     /// Creates a rule for `group/Kind`, like [`Script::load`](crate::Script::load). `source` is a map with
-    /// the text `current` and, optionally, `inProgress` and `failed`. Other fields are ignored.
+    /// the string `current` and, optionally, `inProgress` and `failed`. Other fields are ignored.
     pub fn load(target: impl Into<String>, name: impl Into<String>, source: Json) -> Self {
         let parsed = parse_expressions(&source);
         Self { target: target.into(), name: name.into(), source, parsed }
     }
 
     /// Creates a rule from a file in a folder: `<group>/<Kind>/health.yaml` or `<Kind>/health.yaml`, where
-    /// `_` matches any text. Returns `None` if the path doesn't name a kind.
+    /// `_` matches any text. Returns `None` if the path doesn't specify a kind.
     pub fn from_path(path: &str, name: impl Into<String>, source: Json) -> Option<Self> {
         Some(Self::load(target_of_path(path, EXPRESSIONS_FILE)?, name, source))
     }
 
     /// Creates a rule from a ConfigMap entry, using the part of its key after [`EXPRESSIONS_KEY_PREFIX`]:
-    /// `<group>_<Kind>` or `<Kind>`. Returns `None` if the key doesn't name a kind.
+    /// `<group>_<Kind>` or `<Kind>`. Returns `None` if the key doesn't specify a kind.
     pub fn from_key(key: &str, name: impl Into<String>, source: Json) -> Option<Self> {
         Some(Self::load(target_of_key(key)?, name, source))
     }
@@ -102,7 +102,7 @@ impl Expressions {
         &self.name
     }
 
-    /// Returns the source texts of the rule.
+    /// Returns the source expressions of the rule.
     pub fn source(&self) -> &Json {
         &self.source
     }
@@ -117,8 +117,8 @@ impl Expressions {
         self.parsed.as_ref().err().map(String::as_str)
     }
 
-    /// Returns the parts of the rule that probably never produce a result: unknown functions, and unusual
-    /// names.
+    /// Returns the parts of the rule that probably never produce a result, such as unknown functions and
+    /// unusual names.
     pub fn suspicious_parts(&self) -> Vec<String> {
         let Ok(ParsedExpressions { current, in_progress, failed }) = &self.parsed else { return Vec::new() };
         let named =
@@ -156,7 +156,7 @@ impl Expressions {
                 return Ok(Health::new(status, controller_message(object, name)));
             }
         }
-        Ok(Health::new(HealthStatus::Progressing, "Waiting for the expression current to be true"))
+        Ok(Health::new(HealthStatus::Progressing, "Waiting for the `current` expression to be true"))
     }
 
     fn evaluate(&self, name: &str, expression: &Expression, object: &Object) -> Result<bool, HealthError> {
@@ -180,7 +180,7 @@ fn parse_expressions(source: &Json) -> Result<ParsedExpressions, String> {
         Some(_) => Err(format!("{field} is not a string")),
     };
     Ok(ParsedExpressions {
-        current: read("current")?.ok_or("the expression current is missing")?,
+        current: read("current")?.ok_or("the `current` expression is missing")?,
         in_progress: read("inProgress")?,
         failed: read("failed")?,
     })
@@ -192,5 +192,5 @@ fn controller_message(object: &Object, name: &str) -> String {
     let ready =
         conditions.into_iter().flatten().find(|condition| condition.get("type") == Some(&"Ready".into()));
     let said = ready.and_then(|condition| condition.get("message")?.as_str()).unwrap_or_default();
-    if said.trim().is_empty() { format!("The expression {name} is true") } else { said.to_owned() }
+    if said.trim().is_empty() { format!("The `{name}` expression is true") } else { said.to_owned() }
 }

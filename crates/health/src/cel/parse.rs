@@ -1,13 +1,13 @@
-//! Parser for expressions. Length and depth are limited, so any text is safe to parse.
+//! Parser for expressions. Length and depth are limited, so parsing is safe for any text.
 
 use super::string_literals::{parse_string, string_prefix};
 use super::value::Value;
 
 /// Maximum length of an expression in bytes.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
-/// Maximum nesting of expressions. Together with the next two limits, it bounds the stack usage.
+/// Maximum nesting of expressions. This limit and the next two bound the stack usage.
 const DEPTH_MAX: usize = 32;
-/// Maximum number of consecutive operators, fields or calls, because a long chain is also a deep tree.
+/// Maximum number of consecutive operators, fields or calls, because a long chain results in a deep tree.
 const CHAIN_MAX: usize = 64;
 /// Maximum number of tokens in an expression. Half of this number bounds the depth of the tree.
 const TOKENS_MAX: usize = 2_000;
@@ -22,19 +22,19 @@ pub(super) enum Expression {
     Negate(Box<Expression>),
     Binary(Operator, Box<Expression>, Box<Expression>),
     Choice(Box<Expression>, Box<Expression>, Box<Expression>),
-    /// `of.name`, or `of.?name` if optional.
+    /// The field access `of.name`, or `of.?name` if optional.
     Field {
         object: Box<Expression>,
         name: String,
         is_optional: bool,
     },
-    /// `of[at]`, or `of[?at]` if optional.
+    /// The index access `of[at]`, or `of[?at]` if optional.
     Index {
         object: Box<Expression>,
         index: Box<Expression>,
         is_optional: bool,
     },
-    /// `name(…)` or `of.name(…)`.
+    /// The call `name(…)` or `of.name(…)`.
     Call {
         object: Option<Box<Expression>>,
         name: String,
@@ -61,7 +61,7 @@ pub(super) enum Operator {
 }
 
 impl Operator {
-    /// Text and precedence.
+    /// Text, operator and precedence.
     const ALL: [(&'static str, Self, u8); 14] = [
         ("||", Self::Or, 1),
         ("&&", Self::And, 2),
@@ -92,7 +92,7 @@ const SIGNS: [&str; 24] = [
     "[", "]", "{", "}",
 ];
 
-/// Parses an expression. The error contains the reason and the position.
+/// Parses an expression. An error message contains the reason and the position.
 pub(super) fn parse_expression(text: &str) -> Result<Expression, String> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(format!(

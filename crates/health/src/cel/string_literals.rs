@@ -1,7 +1,7 @@
 //! String literals.
 
-/// If a string literal begins here, returns true for a raw string, and the rest after the prefix. JSON
-/// doesn't have bytes, so `b'…'` is a string.
+/// Returns true for a raw string, and the rest after the prefix; `None` if no string literal begins here.
+/// JSON doesn't have bytes, so `b'…'` is a string.
 pub(super) fn string_prefix(rest: &str) -> Option<(bool, &str)> {
     let mark = rest.find(['"', '\'']).filter(|mark| *mark <= 2)?;
     let (letters, body) = rest.split_at(mark);

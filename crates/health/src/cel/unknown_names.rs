@@ -2,7 +2,8 @@
 
 use super::parse::Expression;
 
-/// Functions and methods, with the minimum and maximum number of values. A method's object counts as a value.
+/// Functions and methods, with their minimum and maximum number of arguments. The object of a method counts
+/// as an argument.
 const FUNCTIONS: [(&str, usize, usize); 20] = [
     ("size", 1, 1),
     ("contains", 2, 2),
@@ -26,7 +27,7 @@ const FUNCTIONS: [(&str, usize, usize); 20] = [
     ("value", 1, 1),
 ];
 
-/// Returns all unknown functions and names; `is_name` returns true for known names.
+/// Returns all unknown functions and names; `is_name` must return true for known names.
 pub(super) fn find_unknown_names(expression: &Expression, is_name: impl Fn(&str) -> bool) -> Vec<String> {
     let mut search = NameSearch { is_name, bound: Vec::new(), problems: Vec::new() };
     search.visit(expression);
@@ -77,7 +78,9 @@ impl<'e, N: Fn(&str) -> bool> NameSearch<'e, N> {
     fn visit_call(&mut self, of: Option<&'e Expression>, name: &str, arguments: &'e [Expression]) {
         match (of, name, arguments) {
             (None, "has", [Expression::Field { object: of, .. }]) => self.visit(of),
-            (None, "has", _) => self.add_problem("has needs a field, such as has(object.status)".to_owned()),
+            (None, "has", _) => {
+                self.add_problem("`has` needs a field, such as has(object.status)".to_owned());
+            }
             (
                 Some(of),
                 "all" | "exists" | "exists_one" | "filter" | "map",
@@ -96,7 +99,7 @@ impl<'e, N: Fn(&str) -> bool> NameSearch<'e, N> {
                 let values = arguments.len() + usize::from(of.is_some());
                 match FUNCTIONS.iter().find(|(known, ..)| *known == name) {
                     Some((_, least, most)) if (*least..=*most).contains(&values) => {}
-                    Some(_) => self.add_problem(format!("wrong number of arguments of {name}")),
+                    Some(_) => self.add_problem(format!("wrong number of arguments for {name}")),
                     None => self.add_problem(format!("unknown function {name}")),
                 }
             }

@@ -1,23 +1,23 @@
-//! Script limits. They count steps rather than seconds, so the same object always gets the same result.
+//! Script limits. The limits count steps rather than seconds, so the same object always has the same result.
 
 use std::cell::Cell;
 
 use mlua::{HookTriggers, Lua, VmState};
 
 /// Maximum number of steps in one run. A script that reads every field of the largest object that Kubernetes
-/// stores takes a tenth of this. An endless loop ends in well under a second.
+/// stores takes a tenth of this number. An endless loop ends in well under a second.
 pub(crate) const STEPS_MAX: u64 = 20_000_000;
 /// Maximum memory that a script may allocate in bytes, in addition to the object itself. Memory isn't freed
-/// before the end of a run, so this also bounds the work done by allocating.
+/// before the end of a run, so this limit also bounds the work of allocations.
 pub(crate) const MEMORY_BYTES_MAX: usize = 32 << 20;
 /// Number of bytes per additional step. A single instruction can copy or compare a whole string or table, so
-/// it costs one more step for each such number of bytes in the largest possible value.
+/// its cost increases by one step for every `BYTES_PER_STEP` bytes of the largest possible value.
 const BYTES_PER_STEP: u64 = 4_096;
 /// Number of instructions between two checks.
 const CHECK_INTERVAL: u32 = 10;
 
-/// Maximum depth of calls. Lua itself stops at 200 calls through C, and from then on a script can't be
-/// stopped anymore.
+/// Maximum depth of calls. Lua's own limit is 200 calls through C, and a script that reaches it can't be
+/// stopped any more.
 const DEPTH_MAX: usize = 100;
 /// Cost, in steps, of an error caused by calls that are nested too deeply.
 const TOO_DEEP_STEPS: u64 = 5_000;
@@ -37,7 +37,7 @@ const EXHAUSTED: &str = "the script exceeded its limits";
 pub(super) struct Budget {
     steps_left: Cell<u64>,
     is_exhausted: Cell<bool>,
-    /// Size in bytes of the largest possible string or table: the largest value in the object, or the maximum
+    /// Size in bytes of the largest possible string or table: the largest value in the object, or the largest
     /// allocation between two checks.
     largest: Cell<u64>,
     memory_used: Cell<usize>,
@@ -98,8 +98,8 @@ pub(super) fn install_limits(lua: &Lua, budget: &std::rc::Rc<Budget>) -> mlua::R
     lua.set_hook(HookTriggers::new().every_nth_instruction(CHECK_INTERVAL), move |lua, _| {
         let looked = looking.charge_instructions(lua);
         if looking.is_exhausted() {
-            // `pcall` also catches errors from this hook. They are raised at every instruction, so a script
-            // can't escape them.
+            // `pcall` also catches errors from this hook. The hook raises them again at every instruction, so
+            // a script can't escape the limit.
             lua.set_hook(HookTriggers::new().every_nth_instruction(1), |_, _| {
                 Err(mlua::Error::runtime(EXHAUSTED))
             })?;

@@ -19,7 +19,7 @@ const MONTHS: [&str; 12] = [
     "December",
 ];
 
-/// A time in calendar fields.
+/// A time, broken down into calendar fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct CalendarTime {
     pub(super) year: i64,
@@ -34,12 +34,12 @@ pub(super) struct CalendarTime {
     pub(super) day_of_year: i64,
 }
 
-/// Returns the days from 1970-01-01 to a date. Months outside 1 to 12 and days outside the month carry over.
+/// Returns the days from 1970-01-01 to a date. Months and days that are out of range carry over.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let months = month - 1;
     let year = year + months.div_euclid(12);
     let month = months.rem_euclid(12) + 1;
-    // Years start in March here, so the leap day is the last day of a year.
+    // Years start in March in this calculation, so the leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468
@@ -56,13 +56,13 @@ pub(super) fn seconds_since_epoch(date: [i64; 3], time: [i64; 3]) -> Option<i64>
 }
 
 impl CalendarTime {
-    /// Splits a number of seconds since 1970.
+    /// Splits a number of seconds since 1970 into calendar fields.
     pub(super) fn from_seconds(seconds: i64) -> Option<Self> {
         if seconds.unsigned_abs() > SECONDS_MAX.unsigned_abs() {
             return None;
         }
         let (days, rest) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS));
-        // An estimate that is never too late; corrected below.
+        // Start with an estimate that is never too late, and correct it below.
         let mut year = 1970 + days.div_euclid(if days < 0 { 365 } else { 366 });
         while days_since_epoch(year + 1, 1, 1) <= days {
             year += ((days - days_since_epoch(year + 1, 1, 1)) / 366).max(1);
@@ -81,7 +81,7 @@ impl CalendarTime {
         })
     }
 
-    /// Formats the time like C's `strftime`. Unknown directives stay unchanged.
+    /// Formats the time like C's `strftime`. Unknown directives remain unchanged.
     pub(super) fn format(&self, format: &str) -> String {
         let mut text = String::new();
         let mut characters = format.chars();

@@ -7,7 +7,7 @@ use tidegate_model::{Health, HealthStatus};
 use crate::HealthError;
 use crate::verdict::{Verdict, unknown};
 
-/// Maximum nesting of maps and lists. Objects in Kubernetes are nested far less deeply.
+/// Maximum nesting of maps and lists. Kubernetes objects are nested far less deeply.
 const DEPTH_MAX: usize = 150;
 /// Approximate size of a table entry.
 const ENTRY_BYTES: usize = 40;
@@ -43,7 +43,7 @@ fn nested_to_lua(lua: &Lua, value: &Json, depth: usize) -> mlua::Result<Value> {
     })
 }
 
-/// Returns the approximate size of the largest text or table in bytes.
+/// Returns the approximate size of the largest string or table in bytes.
 pub(super) fn largest_value_size(value: &Json) -> usize {
     let mut largest = 0;
     let mut open = vec![value];

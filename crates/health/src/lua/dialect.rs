@@ -1,8 +1,8 @@
-//! Translation of Lua 5.1 syntax for the interpreter, applied before a script is loaded. Line numbers don't
-//! change, so errors refer to the right line.
+//! Translates Lua 5.1 syntax for the interpreter before a script is loaded. Line numbers don't change, so
+//! errors refer to the correct line.
 //!
 //! - A backslash before a character that it doesn't change is ignored (`"a\.b"` is `a.b`). Lua 5.2 rejects
-//!   such strings; it also knows `\x41` and `\z`, which 5.1 doesn't.
+//!   such strings; it also supports `\x41` and `\z`, which Lua 5.1 does not.
 //! - A function with `...` also gets its additional values in `arg`, and their number in `arg.n`.
 
 use std::borrow::Cow;
@@ -40,9 +40,9 @@ fn words(script: &str) -> impl Iterator<Item = &str> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Header {
     None,
-    /// After the word `function`.
+    /// After the keyword `function`.
     Name,
-    /// Inside the parameters; true after three dots.
+    /// Inside the parameters; true once `...` has occurred.
     Parameters(bool),
 }
 
@@ -154,7 +154,7 @@ mod tests {
             ("-- '\n'\\.'", "-- '\n'.'"),
             ("a[b] = '\\-'", "a[b] = '-'"),
             ("'a\\\nb\\é'", "'a\\\nbé'"),
-            // An unterminated string stays unchanged.
+            // An unterminated string remains unchanged.
             ("'\\.", "'."),
             ("'\\", "'\\"),
             ("[[ \\.", "[[ \\."),

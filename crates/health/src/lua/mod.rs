@@ -8,8 +8,8 @@
 //!                                             budget: steps and memory
 //! ```
 //!
-//! The interpreter is Lua 5.2, the first version with `goto`. `dialect` and the prelude restore what scripts
-//! for 5.1 expect.
+//! The interpreter is Lua 5.2, the first version with `goto`. `dialect` and the prelude restore the behavior
+//! that scripts for 5.1 expect.
 //!
 //! Each run has its own Lua state, so runs can't affect each other. The result depends only on the object,
 //! the time and the script; scripts can't read a clock.
@@ -76,7 +76,7 @@ fn create_sandbox(budget: &Rc<Budget>, object: &Object, now: Timestamp) -> mlua:
 }
 
 fn compile_script(lua: &Lua, name: &str, text: &str) -> mlua::Result<Function> {
-    // With this prefix, Lua shows the name unchanged.
+    // With this prefix, Lua shows the chunk name unchanged.
     lua.load(dialect::translated(text).as_ref())
         .set_name(format!("={name}"))
         .set_mode(ChunkMode::Text)

@@ -1,4 +1,5 @@
-//! `require`, and a subset of `os` for scripts: `time_function`, `date_function` and `difftime`, for the given time in UTC.
+//! `require`, and a subset of `os` for scripts: `os.time`, `os.date` and `os.difftime`, with the given time
+//! in UTC.
 
 use std::rc::Rc;
 
@@ -51,7 +52,7 @@ fn time_function(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<
     })
 }
 
-/// Parses a field of a time. `string.match` returns fields as texts.
+/// Parses a field of a time. Fields may be strings, because `string.match` returns strings.
 fn integer_field(name: &str, part: &Value) -> mlua::Result<Option<i64>> {
     let number = match part {
         Value::Nil => return Ok(None),
@@ -77,7 +78,7 @@ fn date_function(lua: &Lua, budget: Rc<Budget>, now: Timestamp) -> mlua::Result<
             .ok_or_else(|| mlua::Error::runtime("the time is out of range"))?;
         let format = format.as_deref().unwrap_or("%c");
         let format = format.strip_prefix('!').unwrap_or(format);
-        // Each directive can expand to a longer text.
+        // Each directive may expand to a longer text.
         budget.take_steps_for_bytes(format.len().saturating_mul(16))?;
         if format.starts_with("*t") {
             return calendar_table(lua, &moment).map(Value::Table);

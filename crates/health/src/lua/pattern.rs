@@ -4,7 +4,8 @@ use super::budget::Budget;
 
 /// Maximum number of captures in a pattern.
 const CAPTURES_MAX: usize = 32;
-/// Maximum nesting of matches. Each optional item and each capture is a level. Bounds the stack usage.
+/// Maximum nesting of matches. Each optional item and each capture is one level. This limit bounds the stack
+/// usage.
 const DEPTH_MAX: usize = 200;
 
 /// Range in the text, or just a position.
@@ -27,8 +28,8 @@ impl Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PatternMatch {
     pub(super) whole: Span,
-    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close, which is an error only
-    /// when it is used.
+    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close. Only using such a
+    /// capture is an error.
     pub(super) captures: Vec<Option<Span>>,
 }
 
@@ -41,7 +42,7 @@ pub(super) struct Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// Creates a pattern that a leading `^` anchors to the beginning.
+    /// Creates a pattern. A leading `^` anchors it to the beginning.
     pub(super) fn new(pattern: &'a [u8]) -> Self {
         match pattern.split_first() {
             Some((b'^', items)) => Self { items, is_anchored: true, is_literal: false },

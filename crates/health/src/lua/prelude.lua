@@ -1,12 +1,13 @@
--- Makes the standard library safe for health scripts. Run once in each state, before the script, with the function that
--- takes steps off the budget.
+-- Makes the standard library safe for health scripts. Runs once in each Lua state, before the script. Its arguments are
+-- the function that consumes steps of the budget, and the cost of a caught error.
 local charge, catch_steps = ...
 local tostring_raw, type, getmetatable, select, error, pcall_raw =
   tostring, type, getmetatable, select, error, pcall
 local next_raw, ipairs = next, ipairs
 local format, insert, remove, sort, unpack = string.format, table.insert, table.remove, table.sort, table.unpack
 
--- What reads files, makes code out of texts, has a life of its own, prints, or depends on chance.
+-- Removes everything that reads files, compiles text to code, runs independently of the script, prints, or is
+-- random.
 for _, name in ipairs({
   "bit32", "collectgarbage", "coroutine", "dofile", "gcinfo", "getfenv", "load", "loadfile", "loadstring", "module",
   "newproxy", "package", "rawlen", "setfenv",
@@ -17,7 +18,8 @@ string.dump, math.random, math.randomseed = nil, nil, nil
 print = function() end
 collectgarbage = function() return 0 end
 
--- Finalizers run when the state ends, where nothing counts their steps. 5.1 knows none of tables.
+-- Finalizers run when the state is closed, where their steps aren't counted. Lua 5.1 has no finalizers for
+-- tables.
 local setmetatable_raw, rawget, rawset = setmetatable, rawget, rawset
 setmetatable = function(of, meta)
   local finalizer = type(meta) == "table" and rawget(meta, "__gc") or nil
@@ -29,7 +31,7 @@ setmetatable = function(of, meta)
   return result
 end
 
--- What scripts written for Lua 5.1 know and 5.2 has dropped.
+-- Functions that Lua 5.1 has and Lua 5.2 has dropped.
 _G.unpack, table.unpack, table.pack = unpack, nil, nil
 table.getn = function(list) return #list end
 table.maxn = function(list)
@@ -44,7 +46,7 @@ math.pow = math.pow or function(base, exponent) return base ^ exponent end
 local log = math.log
 math.log, math.log10 = function(value) return log(value) end, function(value) return log(value, 10) end
 
--- The original goes through a table in an order that differs from run to run. Here numbers come first, then texts.
+-- The original `pairs` and `next` use an order that differs between runs. Here, numbers come first, then strings.
 local rank = { number = 1, string = 2, boolean = 3 }
 local function before(a, b)
   local kind, other = type(a), type(b)
@@ -84,7 +86,7 @@ next = function(from, after)
   return found, from[found]
 end
 
--- What takes longer than an instruction.
+-- Functions that take longer than an instruction must consume additional steps.
 local function caught(ok, ...)
   if not ok then charge(catch_steps) end
   return ok, ...
@@ -104,14 +106,15 @@ for _, name in ipairs({ "lower", "upper", "reverse" }) do by_length(string, name
 for _, name in ipairs({ "concat", "maxn" }) do by_length(table, name, entries) end
 by_length(_G, "tonumber", length)
 
--- The original runs the handler where the error is. Is that the look at the budget, nothing looks at the handler.
+-- The original runs the handler at the place of the error. If the budget check raised the error, the handler
+-- would not be limited.
 local function handled(handler, ok, ...)
   if ok then return true, ... end
   return false, handler(...)
 end
 xpcall = function(call, handler) return handled(handler, pcall(call)) end
 
--- Without addresses, which differ from run to run.
+-- Omits addresses, because they differ between runs.
 local nameless = { ["table"] = true, ["function"] = true, ["userdata"] = true, ["thread"] = true }
 tostring = function(value)
   local kind = type(value)
@@ -123,7 +126,7 @@ tostring = function(value)
 end
 local tostring = tostring
 
--- %s takes any value, as in Argo CD's interpreter.
+-- Accepts any value for %s, as in Argo CD's interpreter.
 string.format = function(text, ...)
   local count = select("#", ...)
   local values = { ... }
@@ -135,7 +138,8 @@ string.format = function(text, ...)
   return format(text, unpack(values, 1, count))
 end
 
--- Lua 5.1 takes places beyond the end; where it walks two thousand million places, this does not.
+-- Lua 5.1 accepts positions beyond the end. Unlike Lua 5.1, this function never visits all positions up to a
+-- huge one.
 table.insert = function(list, ...)
   if select("#", ...) >= 2 then
     local place = ...
@@ -156,7 +160,7 @@ table.remove = function(list, place)
   return remove(list, place)
 end
 
--- With a comparison in Lua, so that each one is counted.
+-- Compares in Lua, so that each comparison is counted.
 local function less(a, b) return a < b end
 table.sort = function(list, before)
   charge(#list)

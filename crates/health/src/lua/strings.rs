@@ -1,4 +1,5 @@
-//! `string` functions whose cost doesn't follow from the size of their arguments, with a step limit.
+//! `string` functions with a step limit, for functions whose cost doesn't depend only on the size of their
+//! arguments.
 //!
 //! The original functions can't be interrupted, and a pattern such as `.-.-.-.-x` takes practically forever
 //! on a long string.
@@ -36,7 +37,7 @@ fn repeat_text(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua:
     budget.take_steps(CALL_STEPS)?;
     let count = if times >= 1.0 && !text.is_empty() { times as usize } else { 0 };
     let bytes = count.saturating_mul(text.len());
-    // A string that exceeds the memory limit doesn't have to be created.
+    // Reject a string that exceeds the memory limit before creating it.
     if bytes > MEMORY_BYTES_MAX {
         return Err(mlua::Error::MemoryError("not enough memory".to_owned()));
     }
@@ -44,8 +45,8 @@ fn repeat_text(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua:
     lua.create_string(text.repeat(count))
 }
 
-/// Returns where a search starts for a position specified by a script. Positions count from 1, or from the
-/// end if negative. If the position is after the end, nothing is found.
+/// Returns the offset at which a search starts, for a position specified by a script. Positions count from 1,
+/// or from the end if negative. Returns `None` for a position after the end, where a search finds nothing.
 fn search_start(from: Option<i64>, length: usize) -> Option<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let start = match from.unwrap_or(1) {
@@ -56,7 +57,7 @@ fn search_start(from: Option<i64>, length: usize) -> Option<usize> {
     usize::try_from(start).ok().filter(|_| start <= length)
 }
 
-/// Special characters. A pattern without any of them is a literal string.
+/// Special characters. A pattern without special characters is a literal string.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
 type FindArguments = (LuaString, LuaString, Option<f64>, Option<Value>);
@@ -206,7 +207,7 @@ fn append_replacement(
     }
 }
 
-/// Appends a template with `%0` to `%9` replaced.
+/// Appends a template in which `%0` to `%9` are replaced with captures.
 fn append_template(
     lua: &Lua,
     budget: &Budget,
@@ -239,7 +240,7 @@ fn append_template(
     Ok(())
 }
 
-/// Returns all captures, or the whole match if the pattern has none.
+/// Returns all captures, or the whole match if the pattern doesn't contain captures.
 fn capture_values(lua: &Lua, text: &[u8], found: &PatternMatch) -> mlua::Result<MultiValue> {
     if found.captures.is_empty() {
         return Ok(MultiValue::from_vec(vec![first_capture(lua, text, found)?]));

@@ -7,7 +7,7 @@ use tidegate_model::{Evidence, Gvk, Health, HealthStatus, Object, ObservedState,
 
 use crate::{object, verdict_text};
 
-/// 2026-11-21T09:30:00Z.
+/// The time 2026-11-21T09:30:00Z.
 const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
 
 fn widget(items: &str) -> Object {
@@ -89,7 +89,7 @@ fn the_convention_can_be_disabled() {
     let mut marked = ready.clone();
     marked.set_annotation(HEALTH_CONVENTION, "off");
     assert_eq!(HealthRules::built_in().assess(&marked, NOW), None);
-    // Neither case changes what the table says.
+    // Neither setting affects a kind in the table.
     let mut certificate = object("cert-manager.io", "Certificate", "Ready=True \"issued\"");
     certificate.set_annotation(HEALTH_CONVENTION, "off");
     assert_eq!(off.assess(&certificate, NOW), Some(Ok(Health::new(HealthStatus::Healthy, "issued"))));
@@ -119,8 +119,7 @@ fn health_and_evidence(object: &Object) -> (Option<HealthStatus>, Evidence) {
     }
 }
 
-/// A kind that may report later gets as much time as other weak evidence. After that, operations no longer
-/// wait for it.
+/// Operations wait for a kind that may report later as long as for other weak evidence, but no longer.
 #[test]
 fn an_object_without_a_status_is_progressing_for_a_minute() {
     let weak = (Some(HealthStatus::Healthy), Evidence::None);
@@ -132,7 +131,8 @@ fn an_object_without_a_status_is_progressing_for_a_minute() {
     assert_eq!(health_and_evidence(&widget("metadata.creationTimestamp=2026-11-21T08:30:00Z")).0, None);
     // Its status does not follow the convention.
     assert_eq!(health_and_evidence(&widget(".phase=Ready")).0, None);
-    // A kind that the table knows to be silent, and one that the convention does not apply to.
+    // The first kind has no health status according to the table, and the convention does not apply to the
+    // second kind.
     assert_eq!(health_and_evidence(&object("traefik.io", "Middleware", "")).0, None);
     assert_eq!(health_and_evidence(&object("", "ConfigMap", "")).0, None);
     let mut hook = young.clone();

@@ -1,4 +1,4 @@
-//! Evidence that a status refers to the newest spec. Waves only open if there is such evidence.
+//! Evidence that a status refers to the newest spec. Waves open only if there is such evidence.
 
 use tidegate_health::observe;
 use tidegate_model::{Evidence, ObservedState, Timestamp};
@@ -31,9 +31,9 @@ fn the_table_says_which_kinds_report_the_generation() {
         // The object has a single task.
         ("tekton.dev", "PipelineRun", "Succeeded=True", Identity),
         ("velero.io", "Backup", ".phase=Completed", Identity),
-        // Only waiting helps.
+        // There is no evidence, so operations can only wait.
         ("keda.sh", "ScaledObject", "Ready=True", None),
-        // The general convention.
+        // These kinds follow the general convention.
         ("example.org", "Widget", ".observedGeneration=2; Ready=True", ObservedGeneration(2)),
         ("example.org", "Widget", "Ready=True@2", ObservedGeneration(2)),
         ("example.org", "Widget", "Ready=True", None),

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Each kind is also tested without a status: operations must wait for it, unless the kind's line ends in `!`
-//! and an expected result.
+//! followed by an expected result.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "tests may panic")]
 

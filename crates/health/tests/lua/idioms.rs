@@ -266,7 +266,7 @@ fn fields_can_be_removed_during_iteration_and_indexes_can_exceed_the_length() {
     check(script, vec![(json!({}), Healthy, "nil three nil")]);
 }
 
-/// As in Lua 5.1: https://www.lua.org/manual/5.1/manual.html#2.1 and #2.5.9
+/// The results must be the same as in Lua 5.1: https://www.lua.org/manual/5.1/manual.html#2.1 and #2.5.9
 #[test]
 fn texts_with_other_escapes_and_the_table_of_further_values() {
     let script = r#"

@@ -1,4 +1,4 @@
-//! Scripts can't hang, use up all memory, or end the process.
+//! Scripts can neither hang, nor use up all memory, nor end the process.
 
 use proptest::prelude::*;
 use serde_json::json;
@@ -10,7 +10,7 @@ fn is_step_limit(result: &Result<tidegate_model::Health, HealthError>) -> bool {
     matches!(result, Err(HealthError::ScriptSteps { .. }))
 }
 
-/// Returns the result of a script after a single run, because these runs take long.
+/// Returns the result of a script after a single run, because these runs take a long time.
 fn run_once(script: &str) -> Result<tidegate_model::Health, HealthError> {
     let compiled = tidegate_health::Script::new("example.org/Widget", "widget.lua", script).unwrap();
     let rules = tidegate_health::HealthRules::with_scripts([compiled]).unwrap();
@@ -28,7 +28,7 @@ fn endless_scripts_are_stopped() {
         "local function f() pcall(f) f() end f()",
         "while true do xpcall(function() while true do end end, function() while true do end end) end",
         "pcall(string.rep, 'x', 1e9) while true do end",
-        // A single expensive call.
+        // This is a single expensive call.
         "return ('a'):rep(20000):find(('.-'):rep(15) .. 'b')",
         "return ('a'):rep(3000):match('.*.*.*.*b')",
         "return ('a'):rep(3000):gsub('.-.-.-.-b', '')",
@@ -47,7 +47,7 @@ fn endless_scripts_are_stopped() {
     }
 }
 
-/// Code that runs when the state is closed wouldn't be limited.
+/// Code that runs when the Lua state is closed would not be limited.
 #[test]
 fn nothing_runs_after_the_script() {
     let script = "local meta = {__gc = function() while true do end end} setmetatable({}, meta) if meta.__gc == nil then error('gone') end return {status = 'Healthy'}";

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tidegate_health::{HealthError, HealthRules, Script};
 use tidegate_model::{Health, HealthStatus, Object, Timestamp};
 
-/// 2026-11-21T09:30:00Z.
+/// The time 2026-11-21T09:30:00Z.
 const NOW: Timestamp = Timestamp::from_millis(1_795_253_400_000);
 
 /// Returns a custom resource with the given fields.

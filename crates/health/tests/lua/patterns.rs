@@ -14,7 +14,7 @@ fn stock_lua(expression: &str) -> String {
     }
 }
 
-/// Returns all results of an expression as one text.
+/// Returns all results of an expression as one string.
 fn all_results(call: &str) -> String {
     format!(
         "(function(...) local all = {{}} for i = 1, select('#', ...) do all[i] = tostring((select(i, ...))) end \

@@ -71,7 +71,7 @@ fn the_key_of_a_config_map_selects_the_kind() {
     for bad in ["", "_Kind", "group_", "a_b_c"] {
         assert_eq!(
             script(bad).unwrap_err().to_string(),
-            "cm: the key does not name a kind; use resource.customizations.health.<group>_<Kind>"
+            "cm: the key does not contain a kind; use resource.customizations.health.<group>_<Kind>"
         );
     }
 }
@@ -80,7 +80,7 @@ fn the_key_of_a_config_map_selects_the_kind() {
 fn unusable_scripts_are_rejected() {
     for bad in ["health.lua", "a/b/c/health.lua", "a/b/other.lua", "/health.lua", "a//health.lua"] {
         let error = Script::from_path(bad, bad, "return nil").unwrap_err().to_string();
-        assert!(error.starts_with(&format!("{bad}: the path does not name a kind")), "{error}");
+        assert!(error.starts_with(&format!("{bad}: the path does not contain a kind")), "{error}");
     }
     let twice = HealthRules::with_scripts([
         Script::new("Pod", "one", "").unwrap(),

@@ -38,7 +38,7 @@ fn job() {
             conditions_status(&[("Suspended", "False", ""), ("Complete", "True", "")]),
             healthy("Job completed"),
         ),
-        // An announced end is not an end.
+        // An announced completion does not count as completed.
         (
             conditions_status(&[("FailureTarget", "True", "")]),
             progressing("Waiting for completion: 0 of 1 pods succeeded"),

@@ -40,7 +40,7 @@ fn changes_at(object: &Object) -> Option<String> {
 
 #[test]
 fn missing_metrics_are_tolerated_after_a_creation_and_a_change() {
-    // Creation, start of the missing metrics, health, end of the grace period.
+    // Columns: creation, start of the missing metrics, health, end of the grace period.
     for (created, since, expected, ends) in [
         ("11:59:30", "11:59:40", Progressing, Some("2026-01-01T12:04:40.000Z")),
         ("11:54:00", "11:54:10", Degraded, None),
@@ -149,7 +149,7 @@ fn only_final_failures_are_degraded_immediately() {
     assert_eq!(status(&pod("Failed", "11:59:00")), Degraded);
 }
 
-/// The observation of an operation changes with time alone, so that a periodic read ends the wave.
+/// An operation's observation may change with time alone, so that a periodic read can end the wave.
 #[test]
 fn an_observation_ends_with_the_grace_period() {
     let scaler = scaler("11:59:00", "11:59:00");

@@ -15,7 +15,7 @@ use serde_json::Value;
 use tidegate_health::HealthRules;
 use tidegate_model::{HealthStatus, Object, Timestamp};
 
-/// Expected result: a status with its message, or the text of the error.
+/// Expected result: a status with its message, or an error message.
 #[derive(Clone, Copy)]
 enum ExpectedResult {
     Verdict(HealthStatus, &'static str),

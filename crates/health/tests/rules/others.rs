@@ -48,7 +48,7 @@ fn service_and_ingress() {
     check("v1", "Service", rows);
     for version in ["networking.k8s.io/v1", "networking.k8s.io/v1beta1", "extensions/v1beta1"] {
         let rows = vec![
-            (json!({}), progressing("Waiting for an ingress controller to give an address")),
+            (json!({}), progressing("Waiting for an ingress controller to assign an address")),
             (
                 json!({"status": {"loadBalancer": {"ingress": [{}, {"ip": "10.0.0.1"}]}}}),
                 healthy("2 addresses"),
@@ -87,7 +87,8 @@ fn pod_autoscaler() {
         ("ScalingActive", "FailedComputeMetricsReplicas"),
         ("ScalingActive", "InvalidSelector"),
     ] {
-        // A failure takes precedence over a working condition, and its status is ignored.
+        // A failure takes precedence over a working condition, and the status of the failing condition is
+        // ignored.
         let works = condition("ScalingLimited", "True", "", "");
         rows.push((with(&[works, condition(kind, "True", reason, "no")]), degraded("no")));
     }
@@ -137,7 +138,7 @@ fn disruption_budget() {
     ];
     check("policy/v1", "PodDisruptionBudget", rows.clone());
     check("policy/v1beta1", "PodDisruptionBudget", rows);
-    // Servers that only have the beta version don't write conditions.
+    // Servers that support only the beta version don't write conditions.
     let seen = |observed: i64| json!({"metadata": {"generation": 2}, "status": {"observedGeneration": observed, "disruptionsAllowed": 1}});
     let waiting = progressing("Waiting for the controller to observe the PodDisruptionBudget");
     check(

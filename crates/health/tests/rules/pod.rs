@@ -32,7 +32,7 @@ fn a_container_that_cannot_start_degrades_a_pod_that_should_run_always() {
             ),
             progressing("Waiting for container \"web\": ContainerCreating"),
         ),
-        // Init containers are ignored, and a pod that runs once may still get its image.
+        // Init containers are ignored. A pod that runs to completion may still be able to pull its image.
         (
             pod(
                 "Always",

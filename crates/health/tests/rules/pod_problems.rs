@@ -1,4 +1,4 @@
-//! Sentences that name what blocks a workload.
+//! Sentences that explain why a workload is blocked.
 
 use serde_json::{Value, json};
 use tidegate_health::{binds_with_consumer, newest_warning, pods_reason, unbound_class, workload_reason};

@@ -1,4 +1,5 @@
-//! Messages that people and programs match on, by kind as in Argo CD's rules. Other messages are Tidegate's own.
+//! Messages that users and programs match, grouped by kind as in Argo CD's rules. All other messages are
+//! Tidegate's own.
 
 use serde_json::{Value, json};
 use tidegate_health::assess;

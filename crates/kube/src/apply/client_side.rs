@@ -1,4 +1,4 @@
-//! Client-side apply: the patch is calculated here, from the last applied manifest.
+//! Client-side apply: Tidegate calculates the patch from the last applied manifest.
 
 use http::Method;
 use serde_json::Value;
@@ -46,7 +46,8 @@ impl KubeCluster {
         Ok(ApplyResult { object, is_created: false, message, warnings: answer.warnings })
     }
 
-    /// Moves the fields of these managers to us. Takes the expected version of the object and returns the resulting version.
+    /// Transfers the fields of these managers to our field manager. `only` is the object's expected version.
+    /// Returns the resulting version.
     pub(super) async fn take_over_fields(
         &self,
         target: &Target<'_>,

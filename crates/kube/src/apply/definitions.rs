@@ -1,4 +1,5 @@
-//! Waiting after a CustomResourceDefinition was written, because the server starts to serve its kind slightly later.
+//! Waits after a CustomResourceDefinition was written, because the server starts to serve its kind slightly
+//! later.
 
 use std::time::Duration;
 
@@ -7,18 +8,20 @@ use tidegate_model::{Gvk, Object};
 
 use crate::KubeCluster;
 
-/// Maximum time to wait until a kind is served. If it still is not, later calls for the kind fail.
+/// Maximum time to wait until a kind is served. If the kind is not served by then, later calls for it fail.
 const SERVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Most kinds are served immediately; for the others, a shorter interval has no benefit.
+/// Interval between checks. Most kinds are served immediately; for other kinds, a shorter interval has no
+/// benefit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Maximum time for which the definition may still report a refusal of its names from before the write.
+/// Maximum time after a write during which the definition may still report a refusal of its names from before
+/// the write.
 const STALE_REFUSAL_MAX: Duration = Duration::from_secs(2);
 
 impl KubeCluster {
-    /// Waits until the definition is established and its kind is served, and records the kind. Stops waiting if the definition's
-    /// names are refused, because it is then never established. Returns the definition's status if it reports a refusal or a
-    /// refusal has been resolved.
+    /// Waits until the definition is established and its kind is served, and records the kind. Stops waiting
+    /// if the definition's names are refused, because it will then never be established. Returns the
+    /// definition's status if it reports a refusal or if an earlier refusal was resolved.
     pub(super) async fn await_definition(&self, definition: &Object) -> Option<Value> {
         let kinds = defined_kinds(definition);
         let was_refused = has_name_conflict(definition);
@@ -39,7 +42,7 @@ impl KubeCluster {
                     continue;
                 };
                 established = is_established(&found);
-                // An established definition keeps its kind, regardless of the names that it gets later.
+                // An established definition keeps its kind, regardless of later changes to its names.
                 let refused = has_name_conflict(&found) && !established;
                 latest = found.pointer("/status").filter(|_| refused || was_refused).cloned();
                 if refused && (!was_refused || began.elapsed() >= STALE_REFUSAL_MAX) {
@@ -47,7 +50,7 @@ impl KubeCluster {
                 }
             }
         };
-        // Start with a kind that was refreshed, because its versions may have changed.
+        // Refresh the kind first, because its versions may have changed.
         for gvk in &kinds {
             if !is_established(definition) {
                 self.kinds().forget(gvk).await;
@@ -97,7 +100,7 @@ fn is_established(definition: &Object) -> bool {
     has_condition(definition, "Established", "True")
 }
 
-/// Returns true if another definition already uses its names.
+/// Returns true if another definition already uses this definition's names.
 fn has_name_conflict(definition: &Object) -> bool {
     has_condition(definition, "NamesAccepted", "False")
 }

@@ -34,7 +34,7 @@ const SERVER_FIELDS: [&str; 8] = [
 
 /// Maximum number of unknown fields that are removed from a manifest.
 const UNKNOWN_FIELDS_MAX: usize = 64;
-/// Time within which a working server reads an object.
+/// Maximum time that a working server needs to read an object.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 
 impl KubeCluster {
@@ -74,7 +74,7 @@ impl KubeCluster {
         Ok(applied)
     }
 
-    /// Writes a manifest. `only` is the expected version of the object; empty accepts any version.
+    /// Writes a manifest. `only` is the expected version of the object; an empty string accepts any version.
     async fn write_in_mode(
         &self,
         mode: WriteMode,
@@ -108,8 +108,9 @@ impl KubeCluster {
         }
     }
 
-    /// Changes the kind of error for a write that got no response, if a read of the same location succeeds. In that case the
-    /// cluster is available, but something that writes depend on is not.
+    /// Changes the kind of the error if a write received no response but a read of the same object succeeds.
+    /// In that case, the cluster is available, but a dependency of writes, such as an admission webhook, is
+    /// not.
     async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
         let place = if target.name.is_empty() {
             format!("{}?limit=1", target.collection_path())
@@ -154,7 +155,8 @@ impl KubeCluster {
                 }
                 Err(refused) => refused,
             };
-            // Server-side apply refuses unknown fields regardless of the validation mode; other kinds of writes drop them.
+            // Server-side apply refuses unknown fields regardless of the validation mode; other writes drop
+            // them.
             match refused.refusal.as_deref() {
                 Some(Refusal::UnknownFields(paths))
                     if !manner.validate && warnings.len() < UNKNOWN_FIELDS_MAX =>
@@ -176,8 +178,8 @@ impl KubeCluster {
         }
     }
 
-    /// Creates an object, or replaces exactly the version that was read. Needs only one request, so concurrent writes by other
-    /// clients are preserved.
+    /// Creates an object, or replaces exactly the version that was read. A single request is enough, so
+    /// concurrent writes by other clients are never overwritten.
     pub(crate) async fn put_object(
         &self,
         object: Object,
@@ -213,7 +215,8 @@ impl KubeCluster {
         self.replace_version(&target, path, &object, manner).await
     }
 
-    /// Replaces exactly the version that is in the object. The server checks the version.
+    /// Replaces exactly the version that the object's `resourceVersion` specifies. The server checks the
+    /// version.
     async fn replace_version(
         &self,
         target: &Target<'_>,
@@ -264,7 +267,7 @@ fn remove_server_fields(object: &mut Object, namespaced: bool, status_apart: boo
     }
 }
 
-/// Sets the expected version in the request; the server checks it. Empty accepts any version.
+/// Sets the expected version in the request, for the server to check. An empty string accepts any version.
 fn set_expected_version(object: &mut Object, version: &str) {
     if !version.is_empty() {
         object.metadata_mut().insert("resourceVersion".to_owned(), version.into());

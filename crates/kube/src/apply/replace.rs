@@ -12,18 +12,20 @@ use crate::KubeCluster;
 use crate::call::{Call, JSON};
 use crate::paths::Target;
 
-/// Fields that the cluster allocates once and refuses to change. If a manifest omits them, they keep their values.
+/// Fields that the cluster allocates once and refuses to change. If a manifest omits these fields, they keep
+/// their values.
 const ALLOCATED_FIELDS: [(&str, &str); 4] = [
     ("Service", "clusterIP"),
     ("PersistentVolumeClaim", "volumeName"),
     ("Pod", "nodeName"),
     ("Namespace", "finalizers"),
 ];
-/// Interval at which to check that a deleted object is gone, before the object is created again.
+/// Interval between checks that a deleted object no longer exists, before the object is created again.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl KubeCluster {
-    /// Replaces an object. `only` is the expected resource version; empty replaces the newest version.
+    /// Replaces an object. `only` is the expected resource version; an empty string replaces the newest
+    /// version.
     pub(super) async fn replace_object(
         &self,
         target: &Target<'_>,
@@ -87,7 +89,7 @@ impl KubeCluster {
         }
     }
 
-    /// Deletes an object and waits until it is gone, for at most the time limit of a call.
+    /// Deletes an object and waits until it no longer exists, for at most the timeout of a call.
     async fn delete_and_wait(
         &self,
         target: &Target<'_>,
@@ -132,13 +134,15 @@ impl KubeCluster {
     }
 }
 
-/// Returns the result of a dry run. Only the deletion was tried, because the old object would make the creation fail.
+/// Returns the result of a dry run. The dry run covers only the deletion, because the old object would make
+/// the creation fail.
 fn dry_run_result(target: &Target<'_>, object: &Object, manner: WriteOptions) -> ApplyResult {
     let message = format_result(&target.key(), "created", manner);
     ApplyResult { object: object.clone(), is_created: true, message, warnings: Vec::new() }
 }
 
-/// Returns the message of a replacement. Namespaces and definitions are updated instead, with the message that Argo CD uses.
+/// Returns the message of a replacement. Namespaces and definitions are updated instead, and the message
+/// matches Argo CD's.
 fn replace_message(target: &Target<'_>, manner: WriteOptions) -> String {
     if target.gvk.kind == "Namespace" || is_definition(target.gvk) {
         let suffix = if manner.dry_run { " (server dry run)" } else { "" };

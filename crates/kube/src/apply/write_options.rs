@@ -1,11 +1,11 @@
-//! Options that all kinds of writes have in common.
+//! Options that are common to all writes.
 
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_model::{Object, ObjectKey, OperationId};
 
 use crate::paths::Target;
 
-/// Options of a write in addition to its content.
+/// Options of a write, in addition to its content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteOptions {
     /// Field manager of the changes.
@@ -27,7 +27,7 @@ impl WriteOptions {
     }
 }
 
-/// Checks that the object that was read has the expected version; empty accepts any version.
+/// Checks that the object that was read has the expected version; an empty string accepts any version.
 pub(super) fn check_version(target: &Target<'_>, live: &Object, version: &str) -> Result<(), ClusterError> {
     if version.is_empty() || version == live.resource_version() {
         return Ok(());

@@ -13,7 +13,7 @@ pub(crate) struct Resource {
     pub(crate) namespaced: bool,
     /// True if objects can be listed.
     pub(crate) listable: bool,
-    /// True if the kind has a status subresource. Writes of the object then ignore its status.
+    /// True if the kind has a status subresource. In that case, writes of the object ignore its status.
     pub(crate) has_status_subresource: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct ServedKind {
     pub(crate) resource: Resource,
 }
 
-/// Kinds that can be read.
+/// Readable kinds of a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     resources: HashMap<Gvk, Arc<Resource>>,

@@ -1,7 +1,8 @@
 //! Discovery of the kinds that a server serves and of their paths, with a cache.
 //!
-//! Known kinds are cached. They are requested again for a complete discovery and after a definition was written. For an unknown
-//! kind, only its group and version is requested. A server with aggregated discovery does not send unchanged content again.
+//! Kinds are cached. They are requested again for a complete discovery and after a definition was written.
+//! For an unknown kind, only its group and version are requested. A server with aggregated discovery does not
+//! send unchanged content again.
 
 pub(crate) mod catalog;
 mod requests;
@@ -21,19 +22,19 @@ use crate::response::unknown_kind_error;
 use crate::server::Server;
 use crate::singleflight::Singleflight;
 
-/// Time for which the response of a connection check is valid. Usually a discovery follows right away.
+/// Time for which the response of a connection check is valid. A discovery usually follows immediately.
 const CHECK_VALIDITY: Duration = Duration::from_secs(5);
-/// Minimum interval between requests for the same group and version, because many objects of a missing kind often arrive
-/// together.
+/// Minimum interval between requests for the same group and version, because lookups for many objects of a
+/// missing kind often occur together.
 const REQUEST_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
-/// Known kinds of a server.
+/// Cached kinds of a server.
 #[derive(Default)]
 pub(crate) struct KindCache {
     catalog: RwLock<Option<Arc<Catalog>>>,
     /// Locked during a request, so that there is only one request at a time.
     request_times: tokio::sync::Mutex<RequestTimes>,
-    /// Coalesced calls of complete discovery.
+    /// Coalesced calls for a complete discovery.
     discoveries: Singleflight<(), Arc<Catalog>>,
 }
 
@@ -42,9 +43,9 @@ pub(crate) struct KindCache {
 struct RequestTimes {
     /// Times of the latest requests, by group and version.
     versions: HashMap<(String, String), Instant>,
-    /// Response of the roots, kept until a discovery continues from it.
+    /// Response from the discovery roots, stored until a discovery continues from it.
     roots: Option<(Instant, RootsResponse)>,
-    /// Last complete discovery, with its ETags.
+    /// Result of the last complete discovery, with its ETags.
     all: Option<(RootTags, Arc<Catalog>)>,
 }
 
@@ -73,7 +74,7 @@ impl KindCache {
         Ok(self.discoveries.run((), everything).await?.discovery())
     }
 
-    /// Returns the known kinds. If none are known, requests them.
+    /// Returns the cached kinds, or requests them if the cache is empty.
     pub(crate) async fn catalog(&self, server: &Server) -> Result<Arc<Catalog>, ClusterError> {
         if let Some(catalog) = self.cached_catalog() {
             return Ok(catalog);
@@ -96,7 +97,7 @@ impl KindCache {
         };
         let catalog = match (roots, &times.all) {
             (RootsResponse::Unchanged, Some((_, catalog))) => Arc::clone(catalog),
-            // Cannot happen for a request without ETags.
+            // A request without ETags never receives this response.
             (RootsResponse::Unchanged, None) => Arc::default(),
             (RootsResponse::Changed { roots: changed_roots, tags }, _) => {
                 let catalog = Arc::new(requests::fetch_catalog(server, changed_roots).await?);
@@ -148,8 +149,8 @@ impl KindCache {
         found.ok_or_else(|| unknown_kind_error(gvk))
     }
 
-    /// Removes a kind from the cache because it turned out to be gone or may have been added, so that it is requested again when
-    /// it is next used.
+    /// Removes a kind from the cache because it may have been removed or added on the server. The kind is
+    /// requested again when it is next used.
     pub(crate) async fn forget(&self, gvk: &Gvk) {
         let mut times = self.request_times.lock().await;
         times.versions.remove(&(gvk.group.clone(), gvk.version.clone()));

@@ -12,7 +12,7 @@ use crate::paths::push_segment;
 use crate::response::{ApiResponse, CallSubject};
 use crate::server::{Server, VERSION};
 
-/// Accepts aggregated discovery, otherwise the traditional format.
+/// `Accept` header that prefers aggregated discovery and falls back to the traditional format.
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,\
                           application/json;g=apidiscovery.k8s.io;v=v2beta1;as=APIGroupDiscoveryList,\
                           application/json";
@@ -28,7 +28,7 @@ pub(super) type RootTags = [HeaderValue; 2];
 pub(super) enum RootsResponse {
     /// Unchanged since these ETags.
     Unchanged,
-    /// All kinds, or the groups to request next.
+    /// Either all kinds, or the groups to request next.
     Changed { roots: [Option<Root>; 2], tags: Option<RootTags> },
 }
 
@@ -131,7 +131,7 @@ struct ListedResource {
     verbs: Vec<String>,
 }
 
-/// Requests the roots. `known` contains the ETags of the known response.
+/// Requests the roots. `known` contains the ETags of the last response.
 pub(super) async fn fetch_roots(
     server: &Server,
     known: Option<&RootTags>,
@@ -143,7 +143,7 @@ pub(super) async fn fetch_roots(
             .await;
     match (core?, groups?) {
         (None, None) => Ok(RootsResponse::Unchanged),
-        // Even if only one root has changed, both are needed.
+        // Even if only one root has changed, both responses are needed.
         (None, _) | (_, None) => Box::pin(fetch_roots(server, None)).await,
         (Some((core, one)), Some((groups, other))) => Ok(RootsResponse::Changed {
             roots: [core, groups],
@@ -152,8 +152,8 @@ pub(super) async fn fetch_roots(
     }
 }
 
-/// Returns all kinds that the server serves, starting from the responses of its roots. Skips a group if the server behind it is
-/// down.
+/// Returns all kinds that the server serves, starting from the responses of its roots. Skips a group if its
+/// backing server is down.
 pub(super) async fn fetch_catalog(server: &Server, said: [Option<Root>; 2]) -> Result<Catalog, ClusterError> {
     let mut catalog = Catalog::default();
     let mut unasked = Vec::new();
@@ -182,7 +182,7 @@ pub(super) async fn fetch_catalog(server: &Server, said: [Option<Root>; 2]) -> R
                 Err(error) if error.kind == ErrorKind::Unauthorized => return Err(error),
                 Err(error) => error,
             },
-            // The API server itself responds, but the server behind the group does not.
+            // The API server itself responds, but the group's backing server does not.
             Err(error) if error.kind == ErrorKind::Timeout && one_answered => error,
             Err(error) => return Err(error),
         };
@@ -210,7 +210,7 @@ pub(crate) async fn fetch_release(server: &Server) -> Result<Option<String>, Clu
     Ok(strip_vendor_suffix(&release.git_version).map(str::to_owned))
 }
 
-/// Returns `v1.30.4` of `v1.30.4-eks-a737599`.
+/// Removes the vendor's suffix: `v1.30.4-eks-a737599` becomes `v1.30.4`.
 fn strip_vendor_suffix(version: &str) -> Option<&str> {
     let numbers = version.split(['-', '+']).next()?;
     let mut parts = numbers.strip_prefix('v')?.split('.');
@@ -232,7 +232,8 @@ pub(super) async fn fetch_version(
     })
 }
 
-/// Requests a root. Also returns its ETag if the response is complete; returns `None` if it is unchanged.
+/// Requests a root. Returns the response, with its ETag if the response is complete; `None` if the root is
+/// unchanged.
 async fn fetch_root(
     server: &Server,
     path: &str,
@@ -280,7 +281,7 @@ fn parse_kinds(answer: &ApiResponse) -> Result<Vec<ServedKind>, ClusterError> {
     Ok(served.collect())
 }
 
-/// Returns a kind if it can be read. Other kinds are not needed: reviews, bindings.
+/// Returns a kind if its objects can be read. Other kinds, such as reviews and bindings, are not needed.
 fn readable_kind(kind: String, verbs: &[String], resource: Resource) -> Option<ServedKind> {
     let can = |verb: &str| verbs.iter().any(|known| known == verb);
     can("get").then(|| ServedKind { kind, resource: Resource { listable: can("list"), ..resource } })

@@ -1,5 +1,5 @@
-//! The annotation in which client-side apply stores the manifest that it applied, byte for byte as kubectl writes it, so that the
-//! two tools can be used interchangeably.
+//! The annotation in which client-side apply stores the manifest that it applied, byte for byte like kubectl,
+//! so that the two tools can be used interchangeably.
 
 use serde_json::{Value, json};
 use tidegate_model::Object;
@@ -9,7 +9,7 @@ use super::PatchError;
 /// Name of the annotation.
 pub(crate) const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Maximum total size of the names and values of an object's annotations that servers accept.
+/// Maximum total size, in bytes, of the names and values of an object's annotations that servers accept.
 pub(super) const TOTAL_BYTES_MAX: usize = 256 * 1024;
 
 /// Returns the content of the annotation: the manifest without the annotation itself.

@@ -16,7 +16,8 @@ pub(super) fn diff_maps(original: Option<&Fields>, modified: &Fields, current: &
                     diff_maps(non_null_field(original, name).and_then(Value::as_object), wanted, there);
                 (!inner.is_empty()).then_some(Value::Object(inner))
             }
-            // A merge patch merges into an existing map, so a map that replaces a value of another type must be complete.
+            // A merge patch merges into an existing map, so a map that replaces a value of another type must
+            // be sent in full.
             (Value::Object(_), _) => Some(without_map_nulls(wanted)),
             (wanted, there) => (there != Some(wanted)).then(|| wanted.clone()),
         };

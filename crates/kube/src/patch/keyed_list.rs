@@ -63,8 +63,8 @@ fn parse_keyed_items<'a>(list: &'a [Value], key: &str) -> Option<KeyedItems<'a>>
     Some(found)
 }
 
-/// Returns true if items with the same key always have the same value in the rule's second field. For example, port 53 for TCP
-/// differs from port 53 for UDP, but the server would merge them.
+/// Returns true if items with the same key always have the same value in the rule's second field. For
+/// example, port 53 for TCP differs from port 53 for UDP, but the server would merge the two items.
 fn is_key_sufficient(rule: &ItemRule, lists: &Lists<'_>) -> bool {
     let Some(also) = rule.further_field else { return true };
     let further = |item| further_field(item, also);
@@ -86,7 +86,7 @@ fn find_item<'a>(list: &KeyedItems<'a>, key: &Value) -> Option<&'a Fields> {
     list.iter().find(|(candidate, _)| *candidate == key).map(|(_, item)| *item)
 }
 
-/// Returns the keys of both lists, starting with the keys of the first list in their order.
+/// Returns the keys of both lists, starting with the keys of the first list, in that list's order.
 fn merge_order<'a>(list: &KeyedItems<'a>, other: &KeyedItems<'_>) -> Vec<&'a Value> {
     list.iter().map(|(key, _)| *key).filter(|key| find_item(other, key).is_some()).collect()
 }
@@ -164,7 +164,8 @@ fn identify_items<'a>(list: &'a [Value], rule: &ItemRule) -> Vec<(ItemIdentity, 
     found
 }
 
-/// Returns `there` with the fields of the manifest, and without the fields that only the last manifest had.
+/// Returns `there` with the manifest's fields added, and without the fields that only the last manifest
+/// contained.
 fn overlay_fields(original: Option<&Value>, wanted: &Value, there: &Value) -> Value {
     let (Value::Object(wanted), Value::Object(there)) = (wanted, there) else { return without_nulls(wanted) };
     let original = original.and_then(Value::as_object);

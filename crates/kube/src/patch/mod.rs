@@ -6,15 +6,16 @@
 //!   current  (the live object) ─────────┘
 //! ```
 //!
-//! Fields that were in the last manifest but are not in the new one are deleted, fields in the new manifest are set, and fields
-//! of other managers stay. Kinds with a known [`schema`] get a strategic merge patch, which also preserves containers, ports and
-//! environment variables of other managers. All other kinds get a JSON merge patch, which treats every list as a single value and
-//! does not depend on what the server knows about the kind.
+//! Fields that were in the last manifest but are not in the new one are deleted, fields in the new manifest
+//! are set, and fields of other managers remain. Kinds with a known [`schema`] get a strategic merge patch,
+//! which also preserves containers, ports and environment variables of other managers. All other kinds get a
+//! JSON merge patch, which treats every list as a single value and does not depend on the server's schema of
+//! the kind.
 //!
 //! The result is the same as with kubectl, except when the server's single merge key cannot tell valid items apart (a port for
 //! TCP and for UDP, a repeated variable). In that case kubectl loses items, and we send the whole list.
 //!
-//! This module never talks to a server.
+//! This module makes no calls to a server.
 
 mod annotation;
 mod directives;
@@ -45,7 +46,7 @@ const JSON_MERGE: &str = "application/merge-patch+json";
 pub(crate) struct Patch {
     /// Value of the `Content-Type` header.
     pub(crate) content_type: &'static str,
-    /// The patch, in the format that `content_type` names.
+    /// The patch, in the format of `content_type`.
     pub(crate) body: Value,
 }
 
@@ -66,7 +67,7 @@ pub(crate) enum PatchError {
     /// An object is not a map.
     #[error("{which} is {found}, not a map of fields")]
     NotAMap { which: &'static str, found: &'static str },
-    /// The manifest describes a different object than the live one.
+    /// The manifest and the live object have different identities.
     #[error(
         "a patch cannot change {field} from {live} to {manifest}: delete the object first, or use another name"
     )]
@@ -78,9 +79,9 @@ pub(crate) enum PatchError {
     Directive { path: String },
     /// The annotation would exceed the size limit.
     #[error(
-        "{object} is too large for client-side apply: with the manifest in the annotation {LAST_APPLIED}, its \
-         annotations would take {bytes} bytes, and the limit is {limit}; use server-side apply: remove the sync \
-         option ServerSideApply=false",
+        "{object} is too large for client-side apply: with the manifest in the annotation {LAST_APPLIED}, \
+         its annotations would have {bytes} bytes, and the limit is {limit}; use server-side apply: remove \
+         the sync option ServerSideApply=false",
         limit = annotation::TOTAL_BYTES_MAX
     )]
     TooLarge { object: String, bytes: usize },
@@ -111,8 +112,8 @@ fn as_fields<'a>(which: &'static str, value: &'a Value) -> Result<&'a Fields, Pa
     value.as_object().ok_or_else(|| PatchError::NotAMap { which, found: describe_json_type(value) })
 }
 
-/// Checks that both are the same object. A patch is addressed by name, so a change to the identity would be lost or refused with
-/// an unclear message.
+/// Checks that both have the same identity. A patch is addressed by name, so a changed identity would be
+/// ignored or refused with an unclear message.
 fn check_same_object(modified: &Fields, current: &Fields) -> Result<(), PatchError> {
     let name = |fields: &Fields| fields.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
     for (field, manifest, live) in [
@@ -133,7 +134,7 @@ fn non_null_field<'a>(fields: Option<&'a Fields>, name: &str) -> Option<&'a Valu
     fields?.get(name).filter(|value| !value.is_null())
 }
 
-/// Removes nulls from a new value, because they mean that the field is not set.
+/// Removes nulls from a new value, because a null means that the field is not set.
 fn without_nulls(value: &Value) -> Value {
     match value {
         Value::Object(fields) => Value::Object(

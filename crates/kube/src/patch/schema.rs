@@ -1,9 +1,10 @@
 //! Merge rules of built-in kinds: lists with a merge key, and mutually exclusive fields.
 //!
-//! Contains only exceptions to the default: maps are merged field by field, and everything else is replaced as a whole. The
-//! source is the Kubernetes API reference ("patch strategy", "patch merge key"). A kind that is not listed gets a JSON merge
-//! patch, which is correct for any kind, whereas a wrong entry here would leave deleted items in place. `status` doesn't have
-//! entries either, because we never write it.
+//! The table contains only exceptions to the default, which merges maps field by field and replaces
+//! everything else as a whole. The source is the Kubernetes API reference ("patch strategy", "patch merge
+//! key"). A kind that is not listed gets a JSON merge patch, which is correct for any kind, whereas a wrong
+//! entry here would leave deleted items in place. `status` doesn't have entries either, because we never
+//! write it.
 
 use tidegate_model::Gvk;
 
@@ -23,7 +24,7 @@ struct FieldSchema {
 pub(super) enum Merge {
     /// Maps are merged field by field; anything else is replaced as a whole.
     Plain,
-    /// A map of mutually exclusive fields. Fields that the manifest does not name are removed.
+    /// A map of mutually exclusive fields. Fields that the manifest does not contain are removed.
     Union,
     /// A map that is replaced as a whole.
     Whole,
@@ -93,7 +94,7 @@ static METADATA: TypeSchema = TypeSchema(&[
     item_field("ownerReferences", "uid", &LEAF),
     field_with_merge("finalizers", Merge::StringSet),
 ]);
-/// A kind that only has metadata.
+/// A kind that has only metadata.
 static PLAIN: TypeSchema = TypeSchema(&[map_field("metadata", &METADATA)]);
 
 static CONTAINER: TypeSchema = TypeSchema(&[

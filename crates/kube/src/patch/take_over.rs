@@ -1,6 +1,6 @@
-//! Transfer of fields from other managers, so that our next apply removes fields that are no longer in the manifest. Covers the
-//! fields written by client-side apply and the fields that Argo CD applied. Fields that never come from a manifest stay with
-//! their manager.
+//! Transfer of fields from other managers, so that our next apply removes fields that are no longer in the
+//! manifest. This covers fields that client-side apply wrote and fields that Argo CD applied. Fields that
+//! never come from a manifest remain with their manager.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{FieldHandover, Object, can_be_taken_over, managed_fields};
@@ -8,9 +8,10 @@ use tidegate_model::{FieldHandover, Object, can_be_taken_over, managed_fields};
 /// Returns a JSON patch that moves the fields of the managers in `from` to the apply entry of `to_manager`; `None` if there are
 /// no such fields.
 ///
-/// The patch is valid only for the resource version of `current`, and thus also for its UID, because two objects never share a
-/// version. The patch sets that version instead of testing it: if the object has changed, a server responds to setting it with
-/// 409, but to testing it with an uninformative 422.
+/// The patch is valid only for the resource version of `current`, and thus also for its UID, because two
+/// objects never share a version. The patch sets that version instead of testing it. If the object has
+/// changed, a server responds with 409 to a patch that sets the version, but with an uninformative 422 to a
+/// patch that tests it.
 pub(crate) fn take_over_patch(current: &Object, from: &[String], to_manager: &str) -> Option<Value> {
     let entries = current.pointer("/metadata/managedFields")?.as_array()?;
     let is_ours = |entry: &Value| {

@@ -1,4 +1,4 @@
-//! Connections to small, real servers on this machine.
+//! Tests of connections to small, real servers on this machine.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -31,7 +31,7 @@ fn options(file: &Path) -> ConnectOptions {
 #[tokio::test]
 async fn a_refused_connection_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    // A port that is not open. A program that is just starting may still hold a port that we closed recently.
+    // This port is not open. A program that is just starting might take a port that we closed recently.
     let free = "127.0.0.1:1";
     let cluster =
         connect(&options(&kubeconfig(dir.path(), &format!("http://{free}"), &json!({})))).await.unwrap();
@@ -43,7 +43,7 @@ async fn a_refused_connection_is_reported() {
     assert!(reason.is_some_and(|reason| reason.starts_with("Connection refused")), "{error}");
 }
 
-/// Starts a server that responds to every request, with 401 unless the request carries the token.
+/// Starts a server that responds to every request, with 401 unless the request contains the token.
 fn start_guarded_server(token: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -103,19 +103,19 @@ async fn invalid_configuration_is_reported() {
         options
     };
     for (options, text) in [
-        (options(&absent), "absent cannot be used: failed to read kubeconfig"),
-        (options(&broken), "broken cannot be used: failed to parse kubeconfig YAML"),
+        (options(&absent), "absent: failed to read kubeconfig"),
+        (options(&broken), "broken: failed to parse kubeconfig YAML"),
         (
             with(|options| options.context = Some("other".to_owned())),
-            "there is no context \"other\" in the kubeconfig; it has: test, broken",
+            "the kubeconfig has no context \"other\"; its contexts are: test, broken",
         ),
         (with(|options| options.context = Some("broken".to_owned())), "cluster of context: nowhere"),
-        (with(|options| options.impersonate_groups = vec!["g".to_owned()]), "name one with --as"),
+        (with(|options| options.impersonate_groups = vec!["g".to_owned()]), "set one with --as"),
     ] {
         let error = connect(&options).await.unwrap_err();
         assert!(error.to_string().contains(text), "{error}");
     }
-    // Impersonation cannot be combined with another impersonation.
+    // A cluster that already impersonates a user cannot impersonate another one.
     let jane = with(|options| options.impersonate_user = Some("jane".to_owned()));
     let in_file = options(&kubeconfig(dir.path(), "https://127.0.0.1:1", &json!({"as": "jane"})));
     for options in [jane, in_file] {

@@ -1,4 +1,4 @@
-//! Discovery.
+//! Tests of discovery.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -113,7 +113,7 @@ async fn an_unchanged_discovery_is_not_sent_again() {
     assert_eq!(known(0), ["", ""]);
     assert_eq!(kinds().await, ["Pod", "A"]);
     assert_eq!(known(2), ["core", "first"], "nothing is reported twice");
-    // A kind that was gone is available again once the server reports it.
+    // A removed kind is available again once the server reports it.
     let gone = cluster.get(&Gvk::new("x.org", "v1", "A"), "shop", "a").await.unwrap_err();
     assert_eq!(gone.kind, ErrorKind::UnknownKind);
     assert_eq!(kinds().await, ["Pod", "A"]);

@@ -170,7 +170,7 @@ async fn applications_planned_together_share_their_searches() {
     assert_eq!(lists(), 2, "an old search result is not used");
 }
 
-/// Permissions that are limited to the namespaces of an application are enough to find its objects there. Kinds that cannot be
+/// Permissions in an application's namespaces are enough to find its objects there. Kinds that cannot be
 /// searched must be reported; they must never count as empty.
 #[tokio::test]
 async fn unsearchable_kinds_are_reported() {
@@ -233,7 +233,7 @@ async fn an_unsearchable_kind_is_reported_once_until_it_is_searchable() {
     assert_eq!(cluster.record_unsearched(&both, &secret), secret);
 }
 
-/// Objects that would only be displayed do not justify a list of every kind.
+/// Finding objects only for display does not justify listing every kind.
 #[tokio::test]
 async fn a_narrow_search_lists_only_named_or_known_kinds() {
     let (cluster, log) = scripted_cluster(|request| match request.path.as_str() {
@@ -268,7 +268,8 @@ async fn a_search_by_label_lists_only_matching_objects() {
         object["metadata"]["labels"] = json!({"app.kubernetes.io/instance": "app"});
         object
     };
-    // `d` is in the manifests. If it only has the annotation, other objects may only have the annotation too.
+    // `d` is in the manifests. If `d` has only the annotation, other objects may also have only the
+    // annotation.
     for (named, conditions, found_names) in [
         (labelled("d"), "&labelSelector=app.kubernetes.io/instance%3Dapp", &["a", "d"][..]),
         (tracked_object("d", "app"), "", &["a", "c", "d"]),

@@ -24,7 +24,7 @@ fn cluster_with_pods(
     })
 }
 
-/// Returns the lines of a body that arrives in these pieces, and the requests.
+/// Returns the lines of a body that arrives in these pieces, and the requests that the server received.
 async fn follow_lines(
     pieces: Vec<Vec<u8>>,
     end: End,
@@ -86,7 +86,7 @@ async fn a_stream_starts_at_a_second_and_ends_with_the_error() {
     assert!(asked[0].ends_with("&container=main&sinceTime=2026-11-21T09:30:41.000Z"), "{asked:?}");
 }
 
-/// Covers a container that has not started, an absent container, and a node that doesn't respond.
+/// Tests a container that has not started, an absent container, and a node that doesn't respond.
 #[tokio::test]
 async fn an_error_on_opening_is_the_first_item() {
     let named = json!({"name": "migrate-x", "kind": "pods"});
@@ -115,7 +115,7 @@ async fn an_error_on_opening_is_the_first_item() {
 async fn a_silent_container_does_not_disturb_other_calls() {
     let (cluster, _) = cluster_with_pods(|| Some(Reply::Hang));
     let mut following = Vec::new();
-    // More than the maximum number of calls in flight.
+    // Open more streams than the maximum number of calls in flight.
     for _ in 0..8 {
         let mut lines = cluster.follow_logs(&container(), LogStart::Last(10)).await.unwrap();
         following.push(tokio::spawn(async move { lines.next().await.map(drop) }));

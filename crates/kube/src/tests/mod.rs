@@ -1,4 +1,4 @@
-//! The crate's requests to a scripted server, and its interpretation of each response.
+//! Tests of the crate's requests to a scripted server, and of its interpretation of each response.
 
 mod connection;
 mod discovery;
@@ -80,7 +80,8 @@ impl ReceivedRequest {
 type RequestLog = Arc<Mutex<Vec<ReceivedRequest>>>;
 type BoxedBody = UnsyncBoxBody<Bytes, std::io::Error>;
 
-/// Creates a cluster whose server responds according to the script. Requests that are not in the script get the usual response.
+/// Creates a cluster whose server responds according to the script. Requests that are not in the script
+/// receive the default response.
 fn scripted_cluster(
     script: impl Fn(&ReceivedRequest) -> Option<Reply> + Send + Sync + 'static,
 ) -> (KubeCluster, RequestLog) {
@@ -234,7 +235,7 @@ fn apply_request(object: Value, mode: WriteMode) -> ApplyRequest {
     }
 }
 
-/// Returns the requests except for discovery.
+/// Returns the requests, except those for discovery.
 fn logged_calls(log: &RequestLog) -> Vec<String> {
     let asked = log.lock().unwrap();
     let discovery = ["/api", "/apis", "/api/v1", "/apis/apps/v1"];

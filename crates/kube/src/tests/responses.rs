@@ -1,4 +1,4 @@
-//! Interpretation of responses.
+//! Tests of the interpretation of responses.
 
 use tidegate_cluster::{Backpressure, Cluster as _, DeleteRequest, ErrorKind, Propagation, Scope};
 use tokio::time::Instant;
@@ -131,7 +131,7 @@ async fn refusals_have_the_error_kind_that_the_engine_needs() {
             ErrorKind::Unavailable,
             "leader changed",
         ),
-        // Other requests succeed, so only this one hangs.
+        // Other requests succeed, so only this request hangs.
         (Reply::Json(504, status_body(504, "Timeout", "slow")), ErrorKind::DependencyTimeout, "slow"),
         (
             Reply::Text(502, "<html>Bad Gateway</html>"),
@@ -185,7 +185,8 @@ async fn overload_is_reported_and_the_next_call_waits_as_requested() {
     assert_eq!(cluster.backpressure(), None);
 }
 
-/// If the server has yet to fill its cache for a kind, it refuses that kind for a long time; other calls must not be delayed.
+/// A server that has yet to fill its cache for a kind refuses that kind for a long time. Other calls must not
+/// be delayed.
 #[tokio::test(start_paused = true)]
 async fn a_temporarily_refused_kind_delays_no_other_call() {
     let (cluster, _) = scripted_cluster(|asked| match asked.path.split('?').next() {
@@ -218,7 +219,8 @@ async fn a_temporarily_refused_kind_delays_no_other_call() {
     );
 }
 
-/// A refused request must not be sent again too early, regardless of who sends it and how the refusal was handled.
+/// A refused request must not be sent again too early, regardless of the caller and of how the refusal was
+/// handled.
 #[tokio::test(start_paused = true)]
 async fn a_temporarily_refused_request_is_retried_at_the_requested_time() {
     for in_words_only in [false, true] {
@@ -273,7 +275,7 @@ async fn a_silent_server_is_reported_while_calls_wait() {
         tokio::time::sleep(Duration::from_secs(4)).await;
         assert_eq!(cluster.backpressure(), None);
         tokio::time::sleep(Duration::from_secs(4)).await;
-        let text = "no answer to GET /api/v1/namespaces/shop/configmaps/hang".to_owned();
+        let text = "no response to GET /api/v1/namespaces/shop/configmaps/hang".to_owned();
         assert_eq!(
             cluster.backpressure(),
             Some(Backpressure::Unresponsive { elapsed: Duration::from_secs(8), message: text })
@@ -293,7 +295,7 @@ async fn a_hung_server_costs_one_time_limit_and_no_permit() {
     });
     cluster.discover().await.unwrap();
     let started = Instant::now();
-    // More than the maximum number of calls in flight.
+    // Make more calls than the maximum number of calls in flight.
     let gvk = config_map_gvk();
     let hanging = (0..4).map(|_| cluster.get(&gvk, "shop", "hang"));
     for answer in futures_util::future::join_all(hanging).await {
@@ -454,7 +456,8 @@ async fn warnings_of_the_server_are_returned_with_the_object() {
     );
 }
 
-/// If a write gets no response, the error must distinguish between the cluster and a dependency of writes.
+/// If a write receives no response, the error must show whether the cluster or a dependency of writes is
+/// unavailable.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_write_is_no_outage_while_reads_succeed() {
     let hang: fn() -> Reply = || Reply::Hang;

@@ -1,4 +1,4 @@
-//! Missing permissions according to the server's response.
+//! Tests of missing permissions according to the server's response.
 
 use std::collections::BTreeSet;
 
@@ -21,7 +21,7 @@ fn rules_reply(rules: &Value) -> Reply {
     Reply::Json(201, json!({"status": {"resourceRules": rules, "nonResourceRules": [], "incomplete": false}}))
 }
 
-/// Allows the verbs and resources that the test names.
+/// Allows the given verbs and resources.
 fn reply_to_review(request: &ReceivedRequest, allowed: &[(&str, &str)]) -> Reply {
     let body: Value = serde_json::from_slice(&request.body).unwrap();
     let attributes = &body["spec"]["resourceAttributes"];
@@ -37,7 +37,7 @@ async fn one_review_of_the_rules_covers_a_namespace() {
             {"verbs": ["patch"], "apiGroups": ["apps"], "resources": ["*"]},
             {"verbs": ["delete"], "apiGroups": ["*"], "resources": ["secrets"], "resourceNames": ["a"]},
         ]))),
-        // An authorizer that isn't covered by the rules permits it.
+        // An authorizer other than RBAC, which isn't covered by the rules, grants the permission.
         ACCESS_REVIEW => Some(reply_to_review(request, &[("update", "deployments")])),
         _ => None,
     });

@@ -1,4 +1,4 @@
-//! Lists page by page, and watches line by line.
+//! Tests of lists page by page, and of watches line by line.
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Backpressure, Cluster as _, ClusterError, Detail, ErrorKind, Scope, WatchEvent};
@@ -52,7 +52,8 @@ async fn events_arrive_whole_regardless_of_how_the_body_is_split() {
     }
 }
 
-/// The health of these kinds depends on the time of the last change to the spec.
+/// These kinds must keep their managed fields, because their health depends on the time of the last change to
+/// the spec.
 #[tokio::test]
 async fn the_managers_of_an_autoscaler_are_kept() {
     let scaler = json!({
@@ -112,14 +113,14 @@ async fn a_silent_watch_ends_in_time_and_blocks_no_calls() {
         watch.or_else(|| asked.path.contains("/configmaps/").then(|| Reply::Json(200, live_config_map("a"))))
     });
     let started = Instant::now();
-    // More than the maximum number of calls in flight.
+    // Open more watches than the maximum number of calls in flight.
     let mut watches = Vec::new();
     for _ in 0..10 {
         watches.push(cluster.watch(&scope(Detail::Metadata), "5").await.unwrap());
     }
     assert!(cluster.get(&config_map_gvk(), "shop", "a").await.unwrap().is_some());
     assert_eq!(started.elapsed(), Duration::ZERO);
-    // A server ends each watch. If nothing at all arrives, the connection may be dead.
+    // A server always ends a watch. If no data arrives at all, the connection may be dead.
     let error = watches[0].next().await.unwrap().unwrap_err();
     assert!(error.message.contains("did not end the watch of v1 ConfigMap"), "{error}");
     assert_eq!(started.elapsed(), Duration::from_secs(305));
@@ -131,8 +132,8 @@ async fn a_silent_watch_ends_in_time_and_blocks_no_calls() {
     assert!(log.lock().unwrap().iter().any(|asked| asked.accept.contains("as=PartialObjectMetadata;")));
 }
 
-/// An open watch cannot tell a quiet server from a hanging one, so one of the watches must probe the server, and the result must
-/// be reported.
+/// An open watch cannot distinguish a quiet server from a hanging one, so one of the watches must probe the
+/// server and report the result.
 #[tokio::test(start_paused = true)]
 async fn a_server_that_hangs_is_noticed_by_open_watches() {
     let started = Instant::now();
@@ -150,7 +151,7 @@ async fn a_server_that_hangs_is_noticed_by_open_watches() {
         assert_eq!(cluster.backpressure(), None);
         let asked = logged_calls(&log).iter().filter(|line| *line == "GET /version").count();
         assert!((3..=6).contains(&asked), "{asked} of 10 watches asked");
-        // The server hangs from the 30th second on, which must be reported within 15 seconds.
+        // The server hangs from the 30th second on. The watch must report this within 15 seconds.
         tokio::time::sleep(Duration::from_secs(15)).await;
         let backpressure = cluster.backpressure();
         assert!(

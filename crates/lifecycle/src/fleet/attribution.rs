@@ -1,12 +1,12 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Requester, Timestamp};
 
-/// A person's request, with its reason. For decisions by the engine, the requester is the engine.
+/// Requester, reason and time of a request. The engine's own decisions have the engine as their requester.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {
     /// Name of the requester.
     pub by: String,
-    /// Reason; may be empty.
+    /// Reason. May be empty.
     pub why: String,
     /// Time of the request.
     pub at: Timestamp,
@@ -18,16 +18,16 @@ impl Attribution {
         Requester { name: &self.by, reason: &self.why }
     }
 
-    /// Formats requester and reason, such as `ann (the database is away)`.
+    /// Formats the requester and the reason, such as `ann (the database is away)`.
     pub fn display(&self) -> String {
         self.requester().display()
     }
 }
 
-/// Scope of a request.
+/// Part of a rollout or teardown that a request applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Scope {
-    /// A step, by its number, counted from 1.
+    /// A step, by its number, starting at 1.
     Step(u32),
     /// An Application, by its name.
     Member(String),

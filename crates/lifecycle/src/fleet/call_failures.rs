@@ -6,16 +6,16 @@ use tidegate_model::Timestamp;
 use crate::machine::Outstanding;
 use crate::operation::CallError;
 
-/// Wait after the first failed call. It doubles after each additional failure.
+/// Delay after the first failed call. It doubles after each further failure.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Maximum wait between two calls. Calls to the engine's own process or to the API server are cheap, and the whole
-/// rollout or teardown waits for them.
+/// Maximum delay between two calls. Calls to the engine's own process or to the API server are cheap, and the
+/// whole rollout or teardown waits for them.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
 
-/// Consecutive failed calls about one member.
+/// Consecutive failed calls about one Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFailures {
-    /// Number of failures.
+    /// Number of consecutive failures.
     pub failed: u32,
     /// Earliest time of the next call.
     pub not_before: Option<Timestamp>,
@@ -24,15 +24,15 @@ pub struct CallFailures {
 }
 
 impl CallFailures {
-    /// Returns the time at which a failed call is repeated. `None` while an earlier failure still blocks calls, because
-    /// the answer then belongs to an older call.
+    /// Returns the time at which a failed call is repeated. Returns `None` while an earlier failure still
+    /// blocks calls, because the answer then belongs to an older call.
     pub(crate) fn next_retry(&self, error: &CallError, now: Timestamp) -> Option<Timestamp> {
         self.can_call(now)
             .then(|| now + error.retry_delay(CALL_RETRY_DELAY, self.failed, CALL_RETRY_DELAY_MAX))
     }
 
-    /// Adds a call about the member to the outstanding commands. If the call must wait after a failure, adds a wake-up
-    /// instead.
+    /// Adds a call about an Application to the outstanding commands. If the call must wait after a failure,
+    /// adds a wake-up instead.
     pub(crate) fn schedule_call<C>(&self, call: C, owed: &mut Outstanding<C>, now: Timestamp) {
         match self.not_before.filter(|at| *at > now) {
             Some(at) => owed.request_wake(at, now),
@@ -40,7 +40,7 @@ impl CallFailures {
         }
     }
 
-    /// Counts a failure.
+    /// Records a failed call.
     pub(crate) fn record_failure(&mut self, message: &str, retry_at: Timestamp) {
         self.failed = self.failed.saturating_add(1);
         self.not_before = Some(retry_at);
@@ -51,7 +51,7 @@ impl CallFailures {
         self.not_before.is_none_or(|at| at <= now)
     }
 
-    /// Describes the current problem. Empty if there is no problem.
+    /// Describes the current problem. Returns an empty string if there is no problem.
     pub(crate) fn describe_problem(&self) -> String {
         match self.failed {
             0 => String::new(),

@@ -1,4 +1,4 @@
-//! One-line explanations of the current position.
+//! One-line explanations of a machine's current position.
 
 use std::fmt;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::NextAction;
 use crate::names::join_names;
 use crate::operation::{AwaitedItem, truncate_to_seconds};
 
-/// Explanation of what the machine is waiting for and why. Prints as one line.
+/// Explanation of what a machine is waiting for and why. Displayed as one line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "FleetExplanation")]
@@ -21,20 +21,20 @@ pub struct Explanation {
     pub position: String,
     /// Progress at this position, such as `3 of 14 Healthy`.
     pub progress: String,
-    /// Awaited items, longest wait first.
+    /// Items that the machine is waiting for, longest wait first.
     pub awaited: Vec<AwaitedItem>,
-    /// Time left until the step's deadline, in seconds. `None` without a deadline or after the deadline has passed.
+    /// Time left until the step's deadline, in seconds. `None` if there is no deadline or if it has passed.
     #[serde(rename = "secondsUntilDeadline")]
     pub deadline_in_seconds: Option<u64>,
-    /// Problems that don't block progress on their own.
+    /// Problems that don't block progress by themselves.
     pub warnings: Vec<String>,
-    /// Person who paused the machine, and the reason.
+    /// Person who paused the machine, with the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Next position, such as `step 3, 6 Applications`.
     #[serde(rename = "nextPosition")]
     pub next: Option<String>,
-    /// Next action for the reader.
+    /// Next action for the user.
     #[serde(rename = "nextAction", default)]
     pub action: NextAction,
     /// Names of Applications that no step selects.
@@ -71,7 +71,8 @@ impl Explanation {
         Self { progress: message.to_owned(), ..Self::new(format!("{end:?} {ago} ago after {took}"), at) }
     }
 
-    /// Adds the pause, if there is one. Removes the deadline, because deadlines stand still during a pause.
+    /// Adds the pause, if there is one. Removes the deadline, because the time until a deadline doesn't run
+    /// during a pause.
     pub(crate) fn set_paused(&mut self, paused: Option<&Attribution>) {
         if let Some(paused) = paused {
             let since = format_elapsed(self.at.since(paused.at));
@@ -114,14 +115,14 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Lists names by place, without empty places, such as `step 1: dev-a, dev-b; step 2: qa`.
+/// Lists names by place, such as `step 1: dev-a, dev-b; step 2: qa`. Omits empty places.
 pub(crate) fn join_names_by_place<'a>(places: impl Iterator<Item = (String, Vec<&'a str>)>) -> String {
     let named = places.filter(|(_, names)| !names.is_empty());
     named.map(|(place, names)| format!("{place}: {}", join_names(&names))).collect::<Vec<_>>().join("; ")
 }
 
-/// Explains why a request has no effect on the named members, and lists the members that support it, by place. Empty if
-/// there are none.
+/// Explains why a request has no effect on the specified Applications, and lists the Applications that it
+/// would affect, by place. Omits the list if it is empty.
 pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> String {
     match others {
         "" => format!("{reason}; no other Application can be {done} now"),
@@ -129,17 +130,17 @@ pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> Str
     }
 }
 
-/// Formats an index as `step 2 of 3`.
+/// Formats a step index, such as `step 2 of 3`.
 pub(crate) fn step_name(index: u32, count: usize) -> String {
     format!("step {} of {count}", index.saturating_add(1))
 }
 
-/// Formats a step as `step 2 of 3, 6 Applications`.
+/// Formats a step with its size, such as `step 2 of 3, 6 Applications`.
 pub(crate) fn describe_step(index: u32, count: usize, members: u32) -> String {
     format!("{}, {}", step_name(index, count), format_application_count(members))
 }
 
-/// Formats a count as `6 Applications`.
+/// Formats a count, such as `6 Applications`.
 pub(crate) fn format_application_count(count: u32) -> String {
     if count == 1 { "1 Application".to_owned() } else { format!("{count} Applications") }
 }
@@ -149,7 +150,7 @@ pub(crate) fn format_elapsed(duration: Duration) -> String {
     format_duration(truncate_to_seconds(duration))
 }
 
-/// Sorts by wait, longest first.
+/// Sorts items by the length of their wait, longest first.
 pub(crate) fn sort_by_wait(mut awaited: Vec<AwaitedItem>) -> Vec<AwaitedItem> {
     awaited.sort_by(|one, other| (one.since, &one.what).cmp(&(other.since, &other.what)));
     awaited

@@ -5,48 +5,48 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
-/// A notification whose content can also be read from the state, so a consumer that missed it finds it there. Its key
-/// identifies repeated deliveries.
+/// A notification. Its content can also be read from the state, so a consumer that missed the notification
+/// can find it there. Consumers recognize repeated deliveries by the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Milestone {
-    /// Identifier, unique within its machine. Short, and consisting of letters, digits and dashes.
+    /// Identifier, unique within its machine. Short, and consists of letters, digits and dashes.
     pub key: String,
-    /// Reason.
+    /// Machine-readable reason for the notification.
     pub reason: MilestoneReason,
-    /// Message for people.
+    /// Human-readable message.
     pub message: String,
     /// Time, if the state records it.
     pub at: Option<Timestamp>,
 }
 
-/// Reason of a milestone, in one word.
+/// Reason for a milestone, as one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum MilestoneReason {
     /// A rollout started.
     RolloutStarted,
     /// Gates or missing approvals keep a step closed.
     StepHeld,
-    /// A step opened, so its members are updated to their targets.
+    /// A step opened, so its Applications are updated to their targets.
     StepOpened,
     /// A step passed.
     StepPassed,
-    /// More members of a step failed than the step allows.
+    /// More Applications of a step failed than the step allows.
     StepFailed,
-    /// A step's deadline passed before the step had passed.
+    /// A step's deadline passed before the step was complete.
     DeadlinePassed,
     /// A person paused a rollout.
     RolloutPaused,
-    /// A rollout ended with all steps passed.
+    /// A rollout ended after all steps had passed.
     RolloutCompleted,
     /// A rollout ended early.
     RolloutEnded,
-    /// An ordered deletion of the Applications of an ApplicationSet started.
+    /// An ordered deletion of an ApplicationSet's Applications started.
     DeletionStarted,
-    /// The deletion of the Applications of a step started.
+    /// The deletion of a step's Applications started.
     DeletionStepStarted,
     /// A person paused a deletion.
     DeletionPaused,
-    /// The Applications are gone.
+    /// All Applications were deleted.
     DeletionCompleted,
     /// A deletion ended early.
     DeletionEnded,

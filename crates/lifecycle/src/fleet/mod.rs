@@ -1,5 +1,5 @@
-//! Code shared by the machines that manage the Applications of an ApplicationSet: selection of members for steps,
-//! limits, requesters, repeated calls and explanations.
+//! Code shared by the machines that manage an ApplicationSet's Applications: assignment of Applications to
+//! steps, limits, requesters, repeated calls and explanations.
 
 mod attribution;
 mod call_failures;

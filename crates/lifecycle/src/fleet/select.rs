@@ -1,4 +1,4 @@
-//! Selection of the Applications of a step, and the number of Applications updated at once.
+//! Assignment of Applications to steps, and the number of Applications that are updated at once.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,11 +14,11 @@ pub type Labels = BTreeMap<String, String>;
 pub enum Operator {
     /// The label exists, and its value is among the values.
     In,
-    /// The label does not exist, or its value is not among the values.
+    /// The label doesn't exist, or its value is not among the values.
     NotIn,
 }
 
-/// An invalid operator in a step.
+/// Error returned when an operator in a step is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid operator {0:?} in a step's matchExpressions: use In or NotIn")]
 pub struct InvalidOperator(pub String);
@@ -40,9 +40,9 @@ impl FromStr for Operator {
 pub struct Expression {
     /// Name of the label.
     pub key: String,
-    /// Operator.
+    /// Operator that is applied to the label.
     pub operator: Operator,
-    /// Values.
+    /// Values that the operator compares the label with.
     pub values: Vec<String>,
 }
 
@@ -66,18 +66,18 @@ impl fmt::Display for Expression {
     }
 }
 
-/// Step of an Application.
+/// Step to which an Application is assigned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Step index, counted from 0: the first step that selects the Application. `None` if no step selects the
-    /// Application, which is then left alone.
+    /// Index of the first step that selects the Application, starting at 0. `None` if no step selects it, so
+    /// it is not updated.
     pub step: Option<u32>,
-    /// Later steps that also select the Application but don't receive it.
+    /// Later steps that also select the Application. They don't update it.
     pub also: Vec<u32>,
 }
 
-/// Returns the step of an Application with these labels. A step selects it if all of its expressions match; a step without
-/// expressions selects everything.
+/// Returns the step of an Application with these labels. A step selects the Application if all of the step's
+/// expressions match. A step without expressions selects every Application.
 pub fn assign_step<'a>(steps: impl IntoIterator<Item = &'a [Expression]>, labels: &Labels) -> Assignment {
     let mut selecting = (0..)
         .zip(steps)
@@ -86,26 +86,26 @@ pub fn assign_step<'a>(steps: impl IntoIterator<Item = &'a [Expression]>, labels
     Assignment { step: selecting.next(), also: selecting.collect() }
 }
 
-/// Maximum number of members of a step in flight at once: `maxUpdate`.
+/// Maximum number of a step's Applications that are in flight at once: `maxUpdate`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum MaxUpdate {
-    /// All members.
+    /// All Applications.
     #[default]
     All,
-    /// This number of members. With 0, people update the members of the step.
+    /// This number of Applications. With 0, users update the Applications of the step themselves.
     Count(u32),
-    /// This percentage of the step's members, rounded down, but at least one member. With 0, people update the members
-    /// of the step.
+    /// This percentage of the step's Applications, rounded down, but at least one Application. With 0, users
+    /// update the Applications of the step themselves.
     Percent(u32),
 }
 
-/// An invalid number of members.
+/// Error returned when a maximum number of updates is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid maxUpdate {0:?}: use a whole number, or a percentage such as 10%")]
 pub struct InvalidMaxUpdate(pub String);
 
 impl MaxUpdate {
-    /// Returns the limit for a step with this many members.
+    /// Returns the limit for a step with this number of Applications.
     pub fn limit_for(self, members: u32) -> u32 {
         match self {
             Self::All => u32::MAX,
@@ -118,7 +118,7 @@ impl MaxUpdate {
         }
     }
 
-    /// Returns true if people update the members one by one.
+    /// Returns true if users update the Applications one by one.
     pub fn is_manual(self) -> bool {
         matches!(self, Self::Count(0) | Self::Percent(0))
     }
@@ -154,7 +154,7 @@ impl FromStr for MaxUpdate {
     }
 }
 
-/// Counts the items as `u32`, the type of counts in events.
+/// Counts items as `u32`, the type of counts in events.
 pub(crate) fn count<T>(of: impl Iterator<Item = T>) -> u32 {
     u32::try_from(of.count()).unwrap_or(u32::MAX)
 }

@@ -1,4 +1,4 @@
-//! Automatic transitions. All transitions of the machine are decided here.
+//! Automatic transitions. This module decides all transitions of the machine.
 
 mod deadlines;
 pub(super) mod ending;
@@ -17,7 +17,8 @@ use super::state::{Operation, Stage, State, WaveStep};
 
 use transition::{move_to, move_to_step};
 
-/// Returns the events that follow from the state and the time alone. Called repeatedly until the result is empty.
+/// Returns the events that follow from the state and the time alone. Called repeatedly until it returns no
+/// events.
 pub fn advance(state: &State, now: Timestamp) -> Vec<OperationEvent> {
     match state {
         State::New | State::Finished(_) => Vec::new(),
@@ -52,7 +53,8 @@ fn advance_running(operation: &Operation, now: Timestamp) -> Vec<OperationEvent>
     if events.is_empty() { advance_stage(operation, now) } else { events }
 }
 
-/// Returns the transition that follows unconditionally: to the requested end, or back to the interrupted wave.
+/// Returns the transition that follows unconditionally: to the end that was requested, or back to the
+/// interrupted wave.
 fn unconditional_transition(operation: &Operation) -> Option<Stage> {
     match &operation.stage {
         Stage::Terminating | Stage::Finishing { .. } => None,

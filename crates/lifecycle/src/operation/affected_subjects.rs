@@ -1,5 +1,5 @@
-//! Subjects whose outstanding commands an event can change. While a wave is waiting, an event about one task doesn't
-//! affect the other tasks. Any other event requires a visit to the whole wave.
+//! Subjects whose outstanding commands an event can change. While a wave is waiting, an event about one task
+//! doesn't affect the other tasks. Any other event requires visiting the whole wave.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ pub(super) fn has_independent_tasks(operation: &Operation) -> bool {
         operation.stage,
         Stage::Wave { step: WaveStep::AwaitingHealth | WaveStep::Settling { .. }, .. }
     );
-    // While the cluster doesn't answer, one call is made on behalf of all tasks.
+    // While the cluster doesn't respond, a single call is made on behalf of all tasks.
     waits
         && operation.header.outage.is_none()
         && operation.header.paused.is_none()

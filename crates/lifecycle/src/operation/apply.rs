@@ -1,5 +1,5 @@
-//! Applies events to the state. If an event is illegal in a state, the result is an error that names both, never a
-//! panic.
+//! Application of events to the state. If an event is illegal in a state, the result is an error that
+//! contains both. The code never panics.
 
 mod header;
 mod legal;
@@ -24,9 +24,10 @@ use super::state::{
 use crate::machine::IllegalEvent;
 use overrides::Decision;
 
-/// Applies an event to a state. [`advance`](super::advance()) decides transitions; all other events leave the stage
-/// unchanged. Transitions are `StageChanged` and the events that change the kind of state: `Accepted`, `Planned`,
-/// `RetryStarted` (back to the start of the attempt), `RetryReplanned` (back to planning) and `Finished`.
+/// Applies an event to a state. [`advance`](super::advance()) decides transitions, and other events leave the
+/// stage unchanged. Transitions are `StageChanged` and the events that change the variant of the state:
+/// `Accepted`, `Planned`, `RetryStarted` (back to the start of the attempt), `ReplanStarted` (back to
+/// planning) and `Finished`.
 pub fn apply(state: State, event: &OperationEvent) -> Result<State, IllegalEvent> {
     let illegal = |state: String| IllegalEvent { state, event: event_name(event) };
     match state {
@@ -59,7 +60,7 @@ pub fn apply(state: State, event: &OperationEvent) -> Result<State, IllegalEvent
     }
 }
 
-/// Returns the first words of an event without its content, which may be large or contain secrets.
+/// Returns the start of an event's text without its content, which may be large or contain secrets.
 fn event_name(event: &OperationEvent) -> String {
     let text = match event {
         OperationEvent::StageChanged { to, .. } => format!("StageChanged to {}", to.name()),
@@ -126,7 +127,7 @@ fn apply_to_accepted(mut header: Box<Header>, event: &OperationEvent) -> Option<
         OperationEvent::ClaimChanged { news, at } => {
             header::apply_claim_event(&mut header, news, *at)?;
             if matches!(news, ClaimEvent::Lost { .. }) {
-                // The claim is acquired again as if the operation had never held it.
+                // The operation acquires the claim again, as if it had never held it.
                 header.claim = None;
             }
             header.calls = CallFailures::default();
@@ -140,7 +141,7 @@ fn apply_to_accepted(mut header: Box<Header>, event: &OperationEvent) -> Option<
     }
 }
 
-/// Creates a newly planned operation.
+/// Creates the state of a newly planned operation.
 fn new_operation(header: Header, plan: Arc<Plan>, at: Timestamp) -> Operation {
     Operation {
         attempt: header.attempt,
@@ -270,7 +271,7 @@ fn apply_to_running(operation: &mut Operation, event: &OperationEvent) -> Option
     }
 }
 
-/// Ends the current wave because a namespace, with all objects in it, is lost.
+/// Ends the current wave because a namespace was lost with all objects in it.
 fn end_wave_for_lost_namespace(operation: &mut Operation, namespace: &str, loss: Loss) -> Option<()> {
     let (index, _) = operation.current_wave().filter(|(index, _)| !operation.is_sync_fail_wave(*index))?;
     tasks::fail_tasks_in_namespace(operation, index, namespace, loss);
@@ -278,7 +279,7 @@ fn end_wave_for_lost_namespace(operation: &mut Operation, namespace: &str, loss:
     Some(())
 }
 
-/// Moves deadlines by the length of a pause, because they stand still while the operation is paused.
+/// Moves deadlines by the length of a pause, because their time doesn't run during a pause.
 fn shift_deadlines(operation: &mut Operation, since: Timestamp, at: Timestamp) {
     let shifted = |from: Timestamp| from + at.since(since.max(from));
     for times in &mut operation.waves {
@@ -296,7 +297,7 @@ fn shift_deadlines(operation: &mut Operation, since: Timestamp, at: Timestamp) {
     }
 }
 
-/// Starts the termination: running hooks are stopped.
+/// Starts the termination, in which running hooks are stopped.
 fn start_termination(operation: &mut Operation, by: &str, message: &str, at: Timestamp) {
     tasks::stop_hooks(operation, HOOK_TERMINATED);
     operation.header.paused = None;
@@ -329,7 +330,7 @@ fn apply_deadline(
     Some(())
 }
 
-/// Starts another attempt. The attempt repeats only tasks that failed, unless the request or a resource asks for a
+/// Starts another attempt. It repeats only tasks that failed, unless the request or a resource specifies a
 /// restart. In that case, it repeats everything.
 fn start_retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option<()> {
     if attempt != operation.attempt.saturating_add(1) {
@@ -344,7 +345,7 @@ fn start_retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option
     let overrides = &operation.overrides;
     let is_passed_over = |id| overrides.get(&id).is_some_and(|overridden| overridden.what.counts_as_done());
     for (id, task) in (0..).map(TaskId).zip(&mut operation.tasks) {
-        // A person's decision holds in every attempt.
+        // A user's override applies to every attempt.
         if restart && !is_passed_over(id) || task.is_unsuccessful() {
             let notes = task.notes.take();
             *task = TaskState { leftover: leftover_uid(task), notes, ..TaskState::default() };
@@ -360,7 +361,8 @@ fn start_retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option
     Some(())
 }
 
-/// Starts another attempt with a new plan, because missing objects may exist now, and existing objects may be gone.
+/// Starts another attempt with a new plan, because missing objects may exist now, and existing objects may
+/// have been deleted.
 fn start_replanning(operation: Operation, attempt: u32) -> Option<State> {
     if attempt != operation.attempt.saturating_add(1) {
         return None;
@@ -368,7 +370,7 @@ fn start_replanning(operation: Operation, attempt: u32) -> Option<State> {
     Some(State::Accepted(Box::new(Header { attempt, calls: CallFailures::default(), ..operation.header })))
 }
 
-/// Closes the gaps in the order numbers of the remaining results.
+/// Renumbers the remaining results without gaps.
 fn renumber_results(operation: &mut Operation) {
     let mut kept: Vec<&mut TaskState> = operation.tasks.iter_mut().filter(|task| task.order > 0).collect();
     kept.sort_unstable_by_key(|task| task.order);
@@ -379,8 +381,8 @@ fn renumber_results(operation: &mut Operation) {
     }
 }
 
-/// Returns the UID of the object that an attempt leaves behind, so that the hook's policy can still find the object if
-/// no later attempt reaches the hook.
+/// Returns the UID of the object that an attempt leaves behind. With it, the hook's deletion policy can still
+/// find the object if no later attempt reaches the hook.
 fn leftover_uid(task: &mut TaskState) -> Option<String> {
     let applied = task.applied.take().map(|applied| applied.uid).filter(|uid| !uid.is_empty());
     applied.or_else(|| task.leftover.take())

@@ -4,42 +4,44 @@ use tidegate_model::TaskId;
 
 use super::input::{Answer, CallError, Input};
 
-/// Interval after which a gate that didn't give a usable answer is queried again.
+/// Interval after which a gate is queried again if it didn't give a usable answer.
 pub const GATE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// An outstanding command of an operation.
+/// Outstanding command of an operation.
 ///
-/// Every command may be executed twice. The second execution must not have an effect.
+/// Every command may be executed twice, and the second execution must not have any effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Read the cluster and make a plan. Answer: [`Input::Planned`](super::Input) or
+    /// Read the cluster and create a plan. Answer: [`Input::Planned`](super::Input) or
     /// [`Input::PlanFailed`](super::Input).
     Plan,
-    /// Acquire the claim and hold it until the operation has finished. The state of the claim is reported repeatedly as
-    /// [`Input::Claim`](super::Input).
+    /// Acquire the claim and hold it until the operation has finished. The state of the claim is reported
+    /// repeatedly as [`Input::Claim`](super::Input).
     Claim,
-    /// A command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt. Commands about the same
-    /// task run one after the other; otherwise a hook could be created after it was stopped.
+    /// Execute a command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt.
+    /// Commands about the same task run one after the other, because otherwise a hook could be created after
+    /// it was stopped.
     Task {
         /// Position of the task in the plan.
         task: TaskId,
-        /// Attempt that the command belongs to.
+        /// Attempt to which the command belongs.
         attempt: u32,
-        /// Command about the task's object.
+        /// Command to execute.
         command: TaskCommand,
     },
-    /// Report observations of a task's object as [`Input::Observed`](super::Input), beginning with the current state.
+    /// Report observations of a task's object as [`Input::Observed`](super::Input), beginning with the
+    /// current state.
     Observe {
         /// Position of the waiting task in the plan.
         task: TaskId,
     },
-    /// Report observations of the namespaces that the operation writes to as
-    /// [`Input::NamespaceObserved`](super::Input). Reporting may start late, because all of these namespaces are read
-    /// before the end.
+    /// Report observations of the namespaces that the operation writes to, as
+    /// [`Input::NamespaceObserved`](super::Input). The reports may start late, because all of these
+    /// namespaces are read before the end.
     WatchNamespaces,
-    /// Read the namespaces that the operation writes to. Answer: [`Input::NamespacesSeen`](super::Input).
+    /// Read the namespaces that the operation writes to. Answer: [`Input::NamespacesRead`](super::Input).
     ReadNamespaces,
-    /// Ask a gate about a wave and subscribe to it. Its answer and every later change arrive as
+    /// Query a gate about a wave, and subscribe to it. Its answer and every later change arrive as
     /// [`Input::Gate`](super::Input).
     AskGate {
         /// Position of the wave in the plan.
@@ -52,23 +54,24 @@ pub enum Command {
 /// Subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// Reading the cluster and planning.
+    /// Reading of the cluster and planning.
     Plan,
-    /// The operation's only claim.
+    /// The operation's claim.
     Claim,
     /// A task and its object.
     Task(TaskId),
-    /// Work of a hook runner in this attempt. It may never end, and must not block the end of the hook or the next
-    /// attempt.
+    /// A hook runner's work in one attempt. It may never end, and must not block the end of the hook or the
+    /// next attempt.
     Runner(TaskId, u32),
-    /// A gate, by its name, regardless of the wave.
+    /// A gate, by name, regardless of the wave.
     Gate(String),
-    /// The namespaces that the operation writes into.
+    /// The namespaces that the operation writes to.
     Namespaces,
 }
 
 impl Command {
-    /// Returns the subject. The command waits while another command with the same subject is in flight.
+    /// Returns the subject of the command. The command waits while another command with the same subject is
+    /// in flight.
     pub fn subject(&self) -> Subject {
         match self {
             Self::Plan => Subject::Plan,
@@ -82,19 +85,19 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs as long as it is outstanding.
+    /// Returns true for a subscription, which runs for as long as it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. })
     }
 
-    /// Returns the answer for a failed command. `None` for commands without an answer.
+    /// Returns the answer to record if the command fails. Returns `None` for commands without an answer.
     pub fn failure_input(&self, error: CallError) -> Option<Input> {
         let input = match self {
             Self::Plan => Input::PlanFailed(error),
             Self::Task { task, attempt, command: what } => {
                 Input::Answer { task: *task, attempt: *attempt, answer: what.failure_answer(error) }
             }
-            // Namespaces that can't be read must not keep the operation from ending.
+            // If namespaces can't be read, the operation must still be able to end.
             Self::ReadNamespaces => Input::NamespacesRead { namespaces: Vec::new() },
             Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. } => return None,
         };
@@ -102,20 +105,21 @@ impl Command {
     }
 }
 
-/// A command about one task.
+/// Command about one task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskCommand {
     /// Run a server-side dry run of the manifest.
     Check,
-    /// Delete the object with this UID. Counts as done if the object is missing or has another UID.
+    /// Delete the object with this UID. Succeeds without effect if the object doesn't exist or has a
+    /// different UID.
     Prune {
         /// `metadata.uid` of the live object, from the plan.
         uid: String,
     },
-    /// Clear the place of a hook: adopt the operation's own object, delete an older object, or find that there is no
-    /// object.
+    /// Make sure that the name of a hook is free: adopt the operation's own object, delete an older object,
+    /// or confirm that no object exists.
     ClearHook,
-    /// Apply the manifest. The operation id and the attempt are recorded on a hook.
+    /// Apply the manifest. For a hook, the operation ID and the attempt are recorded on the object.
     Apply,
     /// Pass the hook to a registered runner.
     RunHook {
@@ -127,19 +131,19 @@ pub enum TaskCommand {
         /// `metadata.uid` of the hook object.
         uid: String,
     },
-    /// Remove the hook finalizer from the object with this UID, and delete it.
+    /// Remove the hook finalizer from the object with this UID, and delete the object.
     DeleteHook {
         /// `metadata.uid` of the hook object.
         uid: String,
     },
-    /// Judge a hook of this operation once more, and delete it if it is still running.
+    /// Assess the health of one of this operation's hooks again, and delete the hook if it is still running.
     StopHook,
-    /// Read the last log lines of a failed hook's containers before its object is deleted.
+    /// Read the last log lines of a failed hook's containers before the hook's object is deleted.
     ReadLogs,
 }
 
 impl TaskCommand {
-    /// Returns the answer for a failed command.
+    /// Returns the answer to record if the command fails.
     pub fn failure_answer(&self, error: CallError) -> Answer {
         match self {
             Self::Check => Answer::Checked(Err(error)),

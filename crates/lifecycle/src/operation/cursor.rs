@@ -1,4 +1,4 @@
-//! Updates of an operation's cursor from its tasks.
+//! Updates of an operation's cursor, based on its tasks.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ impl Cursor {
         operation.current_wave().map_or_else(Self::default, |(index, _)| Self::for_wave(operation, index))
     }
 
-    /// Computes the cursor of a wave from all its tasks.
+    /// Computes the cursor of a wave from all tasks of the wave.
     pub(crate) fn for_wave(operation: &Operation, index: u32) -> Self {
         let mut cursor = Self { wave: Some(index), ..Self::default() };
         for (id, task, state) in operation.wave_tasks(index) {
@@ -41,7 +41,7 @@ impl Cursor {
         }
     }
 
-    /// Skips the tasks that no longer block later kind groups.
+    /// Advances past the tasks that no longer block later kind groups.
     fn advance(&mut self, operation: &Operation) {
         let Some(wave) = self.wave.and_then(|index| operation.wave(index)) else { return };
         let end = TaskId(wave.first.saturating_add(wave.count));
@@ -53,7 +53,7 @@ impl Cursor {
     }
 }
 
-/// State of a task before an event, reduced to what the cursor needs.
+/// State of a task before an event, as far as the cursor needs it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PriorTaskState {
     task: TaskId,
@@ -63,7 +63,7 @@ pub(crate) struct PriorTaskState {
 }
 
 impl Operation {
-    /// Computes the fields that aren't recorded because they follow from the other fields.
+    /// Computes the fields that aren't recorded because they follow from other fields.
     pub(crate) fn update_derived_fields(&mut self) {
         self.namespaces = target_namespaces(&self.plan);
         self.cursor = Cursor::from_operation(self);
@@ -79,7 +79,8 @@ impl Operation {
         }
     }
 
-    /// Updates the cursor after an event about one task. After any other event, computes the cursor from scratch.
+    /// Updates the cursor after an event about one task. After any other event, computes the cursor from
+    /// scratch.
     pub(crate) fn update_cursor(&mut self, changed: Option<PriorTaskState>) {
         let mut cursor = std::mem::take(&mut self.cursor);
         match (cursor.wave, changed) {

@@ -1,26 +1,27 @@
-//! Details of an operation in a list, in addition to the fields that every stream in the log has.
+//! Details of an operation in a list, in addition to the fields that all streams in the log have.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{LogRecord, OperationPhase, StreamKind, StreamRecords};
 
 use super::{OperationEvent, State};
 
-/// Details of an operation. The log keeps them for longer than the events. Their layout is part of the on-disk format.
+/// Details of an operation. The log keeps them longer than the events. Their layout is part of the on-disk
+/// format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
-    /// Destination of the operation, as text.
+    /// Description of the operation's destination.
     pub destination: String,
     /// `Running`, `Terminating`, or the final phase.
     pub phase: OperationPhase,
     /// True while the operation is paused.
     pub paused: bool,
-    /// Current activity or wait when the details were written, or the outcome.
+    /// Outcome, or the activity or wait at the time when the details were written.
     pub message: String,
-    /// Number of passed waves, and number of all waves.
+    /// Number of passed waves, and total number of waves.
     pub waves: (u32, u32),
-    /// Revision of the manifests; empty if unknown.
+    /// Revision of the manifests. Empty if unknown.
     pub revision: String,
-    /// Requester; empty if unknown.
+    /// Requester. Empty if unknown.
     pub initiated_by: String,
     /// True for a dry run, which doesn't write to the cluster.
     pub dry_run: bool,

@@ -1,8 +1,8 @@
-//! Operation events for programs and people, derived from recorded events.
+//! Operation events for programs and users, derived from recorded events.
 //!
-//! An event depends only on a recorded event, and on the request and the plan recorded earlier. Reading the log later
-//! therefore gives the same events as listening while the operation was running. An event is identified by the sequence
-//! number of the recorded event.
+//! An event depends only on a recorded event, and on the request and the plan that were recorded earlier.
+//! Reading the log later therefore produces the same events as listening while the operation is running. An
+//! event is identified by the sequence number of its recorded event.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use super::state::{ClaimEvent, Loss, Stage, State, Verdict};
 pub struct Event {
     /// Operation whose log contains the recorded event.
     pub operation: OperationId,
-    /// Name of the operation's application, from the request.
+    /// Name of the operation's application, as in the request.
     pub application: String,
-    /// Sequence number of the recorded event, counted from 1. Within an operation, the numbers only increase. Most
-    /// recorded events are too small to be emitted, so many numbers are missing.
+    /// Sequence number of the recorded event, starting at 1. Within an operation, the numbers only increase.
+    /// Most recorded events are too detailed to be emitted, so many numbers are missing.
     pub sequence: u64,
-    /// Time according to the clock of the engine that recorded the event. `None` for a few events without their own
-    /// time, which closely follow the previous event.
+    /// Time according to the clock of the engine that recorded the event. `None` for a few events that don't
+    /// have their own time and closely follow the previous event.
     pub at: Option<Timestamp>,
-    /// Content of the recorded event, with objects instead of task ids.
+    /// Content of the recorded event, with objects instead of task IDs.
     pub what: EventKind,
 }
 
@@ -37,7 +37,7 @@ pub struct Event {
 pub enum EventKind {
     /// The operation was accepted.
     Accepted,
-    /// The plan was made. An attempt plans again if the previous attempt's plan was invalid.
+    /// The plan was created. If the previous attempt's plan was invalid, the next attempt creates a new one.
     Planned {
         /// Number of waves.
         waves: usize,
@@ -48,12 +48,12 @@ pub enum EventKind {
     StageChanged {
         /// New stage.
         to: Stage,
-        /// Wave of the stage; `None` for stages outside of waves.
+        /// Wave of the stage. `None` for stages outside of waves.
         wave: Option<WaveName>,
     },
-    /// A gate answered about the wave that is waiting for it.
+    /// A gate answered a query about the wave that is waiting for it.
     Gate {
-        /// Name of the gate in the wave, such as `window:night`.
+        /// Name of the gate, such as `window:night`.
         gate: String,
         /// Verdict: open, or closed with the reason.
         verdict: Verdict,
@@ -71,26 +71,26 @@ pub enum EventKind {
     Prune {
         /// Object that is no longer in the application's manifests.
         object: ObjectKey,
-        /// True if the object is gone, false if its deletion is in progress.
+        /// True if the object has been deleted, false if its deletion is in progress.
         gone: bool,
     },
     /// A hook was stopped because the operation or the hook must end.
     HookStopped {
-        /// Object of the hook, which may be deleted already.
+        /// Object of the hook. It may already be deleted.
         object: ObjectKey,
-        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. `Succeeded` is
-        /// also possible while the operation is being terminated, if the hook had no object.
+        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. While
+        /// the operation is being terminated, `Succeeded` is also possible, if the hook had no object.
         phase: OperationPhase,
         /// Health message, reason for the stop, or reason why the hook couldn't be deleted.
         message: String,
-        /// True if the hook was stopped. Otherwise it may still be running.
+        /// True if the hook was stopped. Otherwise, it may still be running.
         clean: bool,
     },
     /// The cluster accepted a manifest with warnings.
     WarningsReceived {
         /// Object of the manifest.
         object: ObjectKey,
-        /// All warnings of this write or dry run, as returned by the cluster.
+        /// All warnings that the cluster returned for this write or dry run.
         warnings: Vec<String>,
     },
     /// A deadline passed.
@@ -105,7 +105,7 @@ pub enum EventKind {
         /// `metadata.name` of the namespace.
         namespace: String,
     },
-    /// A namespace that the operation writes to is lost. The current wave, if there is one, fails.
+    /// A namespace that the operation writes to was lost. The current wave, if any, fails.
     NamespaceLost {
         /// `metadata.name` of the namespace.
         namespace: String,
@@ -114,21 +114,21 @@ pub enum EventKind {
     },
     /// An attempt failed.
     AttemptFailed {
-        /// The operation's message if no other attempt follows.
+        /// Message of the operation if no other attempt follows.
         message: String,
         /// True if another attempt may end differently.
         retriable: bool,
     },
     /// Another attempt started.
     RetryStarted {
-        /// Number of the attempt; 2 or higher.
+        /// Number of the attempt, 2 or higher.
         attempt: u32,
     },
     /// The claim on the application changed.
     ClaimChanged {
-        /// Claim event, as reported by the claim keeper.
+        /// Claim event, as the claim keeper reported it.
         news: ClaimEvent,
-        /// Consequence for this operation, as text.
+        /// Description of the consequence for this operation.
         message: String,
     },
     /// A person terminated the operation.
@@ -140,7 +140,7 @@ pub enum EventKind {
     Paused {
         /// Name of the person, as the caller gave it.
         by: String,
-        /// Reason; may be empty.
+        /// Reason. May be empty.
         reason: String,
     },
     /// A person resumed the operation.
@@ -155,37 +155,37 @@ pub enum EventKind {
     },
     /// A person approved a wave.
     Approved {
-        /// Position in the plan, counted from 0. The user interface counts from 1.
+        /// Position in the plan, starting at 0. The user interface starts at 1.
         wave: u32,
         /// Name of the person, as the caller gave it.
         by: String,
-        /// Reason; may be empty.
+        /// Reason. May be empty.
         reason: String,
     },
     /// A person skipped a task, marked it as done, or retried it.
     Overridden {
         /// Object of the task.
         object: ObjectKey,
-        /// Decision.
+        /// Type of override.
         what: Override,
         /// Name of the person, as the caller gave it.
         by: String,
-        /// Reason; empty only for a retry.
+        /// Reason. Empty only for a retry.
         reason: String,
     },
-    /// The health rules for its objects changed.
+    /// The health rules for the operation's objects changed.
     HealthRulesChanged {
         /// Digest that identifies the new rules.
         digest: Digest,
     },
-    /// The cluster doesn't answer. Emitted once per outage.
+    /// The cluster doesn't respond. Emitted once per outage.
     ClusterUnreachable {
         /// Error message.
         message: String,
     },
     /// Watches are failing, or are working again.
     WatchChanged {
-        /// Message of the cluster; `None` when watches work again.
+        /// Message of the cluster, or `None` when watches work again.
         trouble: Option<String>,
     },
     /// The operation has finished. No more events follow.
@@ -197,7 +197,7 @@ pub enum EventKind {
     },
     /// The operation executes a stored plan.
     StoredPlanUsed {
-        /// The plan, with its approvals.
+        /// The plan and its approvals.
         plan: Box<StoredPlanRef>,
     },
 }
@@ -205,15 +205,15 @@ pub enum EventKind {
 /// Name of a wave, based on its manifests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaveName {
-    /// Phase of the wave: `PreSync`, `Sync` …
+    /// Phase of the wave, such as `PreSync` or `Sync`.
     pub phase: Phase,
-    /// Number within the phase, from the `sync-wave` annotations of the wave's objects, also for deletions. May be
-    /// negative.
+    /// Number within the phase, from the `sync-wave` annotations of the wave's objects, even for deletions.
+    /// May be negative.
     pub wave: i64,
 }
 
 impl WaveName {
-    /// Returns the name of a planned wave, with the numbers shown to people.
+    /// Returns the name of a planned wave, using the numbers that users see.
     pub fn from_planned(wave: &PlannedWave, numbers: &WaveNumbers) -> Self {
         Self { phase: wave.phase, wave: numbers.displayed(wave.phase, wave.wave) }
     }
@@ -237,9 +237,9 @@ pub struct EventEmitter {
     sequence: u64,
     info: Option<OperationInfo>,
     plan: Arc<Plan>,
-    /// True if health rules were already known.
+    /// True if the operation already has health rules.
     has_health_rules: bool,
-    /// True if the cluster didn't answer the last call.
+    /// True if the cluster didn't respond to the last call.
     is_cluster_silent: bool,
 }
 
@@ -255,7 +255,8 @@ struct OperationInfo {
 }
 
 impl EventEmitter {
-    /// Creates an emitter that continues after the recorded event with this number. `state` is the state at that point.
+    /// Creates an emitter that continues after the recorded event with this number. `state` is the state at
+    /// that point.
     pub fn from_state(state: &State, sequence: u64) -> Self {
         let info = state.header().map(|header| OperationInfo {
             operation: header.operation,
@@ -270,12 +271,13 @@ impl EventEmitter {
         Self { sequence, info, plan, has_health_rules, is_cluster_silent }
     }
 
-    /// Creates an emitter that continues after the recorded event with this number, for the case that only a later
-    /// state is known because events were compacted. `events` are the events that the emitter will convert.
+    /// Creates an emitter that continues after the recorded event with this number. Used if only a later
+    /// state is known because events were compacted. `events` contains the events that the emitter will
+    /// convert.
     pub fn from_later_state(state: &State, sequence: u64, events: &[OperationEvent]) -> Self {
         let later = Self::from_state(state, sequence);
-        // The first of these events was recorded with an earlier plan than the known one, and that plan is lost. Events
-        // that name its objects aren't emitted.
+        // If a new plan is recorded among these events, the events before it belong to an earlier plan, which
+        // is lost. Events that refer to its objects aren't emitted.
         let plans = events.iter().any(|event| matches!(event, OperationEvent::Planned { .. }));
         if plans { Self { plan: Arc::default(), ..later } } else { later }
     }
@@ -285,7 +287,8 @@ impl EventEmitter {
         self.sequence
     }
 
-    /// Returns the event for the next recorded event. `None` if the recorded event is too small to be emitted.
+    /// Returns the event to emit for the next recorded event, or `None` if the recorded event is too detailed
+    /// to be emitted.
     pub fn emit(&mut self, event: &OperationEvent) -> Option<Event> {
         self.sequence = self.sequence.saturating_add(1);
         match event {
@@ -434,7 +437,7 @@ impl EventEmitter {
         self.plan.task(task).map(tidegate_model::Task::key)
     }
 
-    /// Clearing a hook's place also deletes objects, but isn't a prune.
+    /// Freeing a hook's name also deletes objects, but isn't a prune.
     fn prune_event(&self, task: TaskId, gone: bool) -> Option<EventKind> {
         let task = self.plan.task(task).filter(|task| task.action == Action::Prune)?;
         Some(EventKind::Prune { object: task.key(), gone })
@@ -452,7 +455,7 @@ fn should_wait_for_claim(if_taken: Option<ClaimConflictPolicy>) -> bool {
     if_taken.is_some_and(|if_taken| if_taken != ClaimConflictPolicy::Refuse)
 }
 
-/// Explains a claim event to people.
+/// Describes a claim event to users.
 fn claim_message(waits: bool, news: &ClaimEvent) -> String {
     match news {
         ClaimEvent::Held { .. } => "acquired the claim on the application".to_owned(),

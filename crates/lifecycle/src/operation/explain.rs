@@ -1,5 +1,5 @@
-//! Explains the current position of an operation: awaited items and how long they have been awaited, deadlines, and the
-//! next step.
+//! Explains the current position of an operation: the items that it is waiting for and for how long,
+//! deadlines, and the next step.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,16 +18,16 @@ use super::view::{OperationView, format_dry_run_outcome};
 use crate::NextAction;
 use crate::names::join_names;
 
-/// Reason for a closed gate that hasn't answered yet.
+/// Reason for a gate that is closed because it hasn't answered yet.
 pub const GATE_NOT_ANSWERED: &str = "it has not answered yet";
 /// Reason for an object that was just written and hasn't been observed yet.
 pub const NOT_OBSERVED: &str = "not observed yet";
-/// Suffix of an operation's problem while an engine is running the operation.
+/// Suffix of a problem's description while an engine is running the operation.
 pub const RETRYING: &str = "; trying again";
-/// Progress while another operation is running a hook that has the same name as one of ours.
+/// Progress while another operation is running a hook with the same name as one of this operation's hooks.
 pub const PLACE_OCCUPIED: &str = "another operation is running the same hook";
 
-/// Explanation of what an operation is waiting for and why. Prints as one sentence.
+/// Explanation of what an operation is waiting for and why. Displayed as one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
@@ -35,38 +35,40 @@ pub struct Explanation {
     pub position: String,
     /// Progress at this position, such as `3 of 14 healthy`.
     pub progress: String,
-    /// Awaited items, longest wait first.
+    /// Items that the operation is waiting for, longest wait first.
     pub awaited: Vec<AwaitedItem>,
-    /// Time left until the nearest deadline, in seconds. `None` without a deadline.
+    /// Time left until the nearest deadline, in seconds. `None` if there is no deadline.
     #[serde(rename = "secondsUntilDeadline")]
     pub deadline_in_seconds: Option<u64>,
-    /// Time since that deadline passed, in seconds. `None` while there is time left.
+    /// Time since the deadline passed, in seconds. `None` while there is time left.
     #[serde(rename = "secondsSinceDeadline")]
     pub deadline_passed_seconds: Option<u64>,
-    /// Duration and reason of a cluster outage. Set by [`Self::add_outage`], which also sets the next action.
+    /// Duration and cause of a cluster outage. Set by [`Self::add_outage`], which also sets the next action.
     #[serde(rename = "outage")]
     pub trouble: Option<String>,
-    /// Person who paused the operation, and the reason.
+    /// Person who paused the operation, with the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
-    /// Notice that the health rules changed during the operation.
+    /// Note that the health rules changed during the operation.
     #[serde(rename = "healthRulesChange")]
     pub rules_changed: Option<String>,
-    /// Stored plan that the operation executes, and its approvals, such as `plan 3f2a9c41d07b, approved by ann`.
+    /// Stored plan that the operation executes, and its approvals, such as `plan 3f2a9c41d07b, approved by
+    /// ann`.
     pub plan: Option<String>,
-    /// People's decisions about single tasks, such as `skipped by ann (the database is away): Deployment shop/api`.
+    /// Users' overrides of single tasks, such as `skipped by ann (the database is away): Deployment
+    /// shop/api`.
     #[serde(rename = "overrides")]
     pub overridden: Vec<String>,
     /// Next position, such as `wave 3, 6 objects`.
     #[serde(rename = "nextPosition")]
     pub next: Option<String>,
-    /// Next action for the reader.
+    /// Next action for the user.
     #[serde(rename = "nextAction")]
     pub action: NextAction,
     /// True if an attempt failed and the operation is waiting for the next attempt.
     #[serde(skip)]
     pub awaits_attempt: bool,
-    /// True if the next action is a person's decision, which is also possible during an outage.
+    /// True if a user must act next, which is also possible during an outage.
     #[serde(skip)]
     pub awaits_person: bool,
     /// Time of the explanation.
@@ -96,7 +98,7 @@ impl Explanation {
     }
 }
 
-/// One awaited item.
+/// Item that an operation is waiting for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AwaitedItem {
@@ -153,8 +155,8 @@ impl Explanation {
         self
     }
 
-    /// Sets the time left until a deadline, or the time since it passed. A running engine ends late items immediately,
-    /// so a deadline that passed long ago means that no engine was running.
+    /// Sets the time left until a deadline, or the time since it passed. A running engine ends late items
+    /// immediately, so if a deadline passed long ago, no engine was running.
     fn set_deadline(&mut self, deadline: Option<Timestamp>) {
         let passed = deadline.map(|deadline| self.at.since(deadline).as_secs());
         self.deadline_in_seconds = deadline.map(|deadline| deadline.since(self.at).as_secs());
@@ -166,7 +168,7 @@ pub(crate) fn truncate_to_seconds(duration: Duration) -> Duration {
     Duration::from_secs(duration.as_secs())
 }
 
-/// Explains an operation at `now`.
+/// Explains the state of an operation at the time `now`.
 pub fn explain(state: &State, now: Timestamp) -> Explanation {
     let mut explanation = match state {
         State::New => Explanation::new("not started", now),
@@ -191,7 +193,7 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         let since = format_duration(truncate_to_seconds(now.since(pause.at)));
         let reason = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
         explanation.paused = Some(format!("paused by {} for {since}{reason}", pause.by));
-        // Deadlines stand still while the operation is paused.
+        // The time until a deadline doesn't run while the operation is paused.
         explanation.set_deadline(None);
     }
     explanation
@@ -244,7 +246,7 @@ fn explain_finished(operation: &Operation, now: Timestamp) -> Explanation {
     let mut explanation =
         Explanation { progress: outcome.message.clone(), ..Explanation::new(&position, now) };
     for failure in failed {
-        // The operation's message already names the failure, unless there are too many.
+        // The operation's message already contains the failure, unless there are too many failures.
         if outcome.message.contains(&failure) {
             continue;
         }
@@ -285,7 +287,7 @@ fn explain_running(operation: &Operation, now: Timestamp) -> Explanation {
     explanation
 }
 
-/// Returns people's decisions, one line per requester and reason.
+/// Describes users' overrides, with one line per requester and reason.
 fn describe_overrides(operation: &Operation) -> Vec<String> {
     let mut decided: Vec<(String, Vec<String>)> = Vec::new();
     for (id, overridden) in &operation.overrides {
@@ -358,7 +360,8 @@ fn explain_wave(operation: &Operation, index: u32, step: WaveStep, now: Timestam
     }
 }
 
-/// Returns the objects that look healthy and must stay healthy for a while, otherwise the fixed delay between waves.
+/// Returns the objects that look healthy but must remain healthy for a while. If there are none, returns the
+/// fixed delay between waves.
 fn settling_items(operation: &Operation, index: u32, until: Timestamp, now: Timestamp) -> Vec<AwaitedItem> {
     let left = format_duration(until.since(now));
     let mut awaited = unhealthy_items(operation, index);
@@ -379,8 +382,8 @@ fn describe_wave(operation: &Operation, index: u32) -> String {
     format!("wave {}, {objects}{prunes}", wave_position(operation, index).0)
 }
 
-/// Returns the number of a wave and the number of waves. SyncFail waves are counted separately, because they run only after a
-/// failure.
+/// Returns the number of a wave and the total number of waves. SyncFail waves are counted separately, because
+/// they run only after a failure.
 fn wave_position(operation: &Operation, index: u32) -> (usize, usize) {
     let sync_fail = operation.is_sync_fail_wave(index);
     let all =
@@ -421,8 +424,8 @@ fn describe_applied(operation: &Operation, index: u32) -> String {
     format!("{done} of {all} applied")
 }
 
-/// Returns the items that the applying step is waiting for: definitions that the next group may need, hooks whose place
-/// is taken again, resources that must be created again, and failing calls.
+/// Returns the items that the applying step is waiting for: definitions that the next group may need, hooks
+/// whose name was taken again, resources that must be recreated, and failing calls.
 fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let definitions = operation
         .current_apply_group(index)
@@ -440,7 +443,7 @@ fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
 
 fn describe_healthy(operation: &Operation, index: u32) -> String {
     let (mut done, mut all) = (0_u32, 0_u32);
-    // Objects that are left in place aren't part of the wave.
+    // Objects that are kept unchanged aren't part of the wave.
     let at_work = operation.wave_tasks(index).filter(|(_, task, _)| task.action != Action::PruneSkipped);
     for (_, task, state) in at_work {
         let is_done = state.progress == Progress::Done || task.action == Action::Unchanged;
@@ -513,7 +516,7 @@ fn deletion_items(operation: &Operation, index: u32) -> impl Iterator<Item = (&T
     })
 }
 
-/// Returns the hooks whose place is taken by another operation's running hook.
+/// Returns the hooks whose name is taken by another operation's running hook.
 fn occupied_place_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
     let occupied = |(_, task, state): (_, &Task, &TaskState)| {
         let occupant = state.occupant.as_deref()?;
@@ -528,7 +531,7 @@ fn format_object_count(objects: usize) -> String {
     format!("{objects} {noun}")
 }
 
-/// Returns the hooks that are deleted at the end of the operation according to their policy.
+/// Returns the hooks that are deleted at the end of the operation according to their policies.
 fn cleanup_items(operation: &Operation, phase: OperationPhase) -> Vec<AwaitedItem> {
     operation
         .all_tasks()
@@ -542,7 +545,7 @@ fn cleanup_items(operation: &Operation, phase: OperationPhase) -> Vec<AwaitedIte
         .collect()
 }
 
-/// Returns the reason for a termination. Empty if a person requested it.
+/// Returns the reason for a termination, or an empty string if a user requested it.
 fn termination_reason(operation: &Operation) -> String {
     let message = operation.termination.as_ref().map_or("", |termination| termination.message.as_str());
     if message == messages::TERMINATED { String::new() } else { message.to_owned() }
@@ -560,7 +563,7 @@ fn stopping_items(operation: &Operation) -> Vec<AwaitedItem> {
         .collect()
 }
 
-/// Returns the tasks whose calls have failed repeatedly with transient errors.
+/// Returns the tasks whose calls have repeatedly failed with transient errors.
 fn failing_call_items<'a>(
     tasks: impl Iterator<Item = (tidegate_model::TaskId, &'a Task, &'a TaskState)>,
     since: Timestamp,

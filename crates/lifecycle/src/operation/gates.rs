@@ -1,6 +1,6 @@
-//! Gates that depend only on recorded events and the time: a person's approval, and a soak time after the previous
-//! wave. All other gates are queried. Gates that limit the number of operations in a group are queried last, and the
-//! operation keeps the place that they grant from wave to wave.
+//! Gates that depend only on recorded events and the time: a user's approval, and a soak time after the
+//! previous wave. All other gates are queried. Gates that limit the number of concurrent operations in a
+//! group are queried last, and the operation keeps the place that such a gate grants from wave to wave.
 
 use std::time::Duration;
 
@@ -8,18 +8,19 @@ use tidegate_model::{Timestamp, parse_duration};
 
 use super::state::{GateAnswer, Operation, State, Verdict};
 
-/// Name of the gate that a person opens.
+/// Name of the gate that a user opens by approving the wave.
 pub const APPROVAL_GATE: &str = "approval";
-/// Prefix of gates that open some time after the previous wave passed.
+/// Prefix of gates that open a certain time after the previous wave passed.
 const SOAK_PREFIX: &str = "soak:";
-/// Prefix of gates that limit the concurrent operations of a group.
+/// Prefix of gates that limit the concurrent operations in a group.
 const CONCURRENCY_PREFIX: &str = "concurrency:";
-/// Reason for a closed concurrency gate while the wave is also waiting for something else.
-const EVALUATED_LAST: &str = "evaluated last, once the wave waits for nothing else";
-/// Prefix of stored approvals. A wave can be approved in advance, so the name ends with the number of the wave.
+/// Reason for a closed concurrency gate while the wave is also waiting for other gates.
+const EVALUATED_LAST: &str = "evaluated last, when nothing else blocks the wave";
+/// Prefix of stored approvals. A wave can be approved in advance, so the stored name ends with the position
+/// of the wave.
 const APPROVAL_PREFIX: &str = "approval/";
 
-/// A gate that the machine evaluates itself.
+/// Gate that the machine evaluates itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BuiltInGate {
     Approval,
@@ -33,12 +34,13 @@ fn parse_built_in_gate(gate: &str) -> Option<BuiltInGate> {
     }
 }
 
-/// Returns true for gates that every operation has, regardless of its engine: `approval`, and `soak:` with a duration.
+/// Returns true for gates that are available to every operation, whatever its engine: `approval`, and `soak:`
+/// with a duration.
 pub fn is_built_in_gate(gate: &str) -> bool {
     parse_built_in_gate(gate).is_some()
 }
 
-/// Returns the soak time of a gate such as `soak:10m`. `None` for every other gate.
+/// Returns the soak time of a gate such as `soak:10m`, or `None` for all other gates.
 pub(crate) fn soak_duration(gate: &str) -> Option<Duration> {
     match parse_built_in_gate(gate)? {
         BuiltInGate::Soak(time) => Some(time),
@@ -46,12 +48,12 @@ pub(crate) fn soak_duration(gate: &str) -> Option<Duration> {
     }
 }
 
-/// Returns an error for a misspelled built-in gate: a soak gate without a valid duration.
+/// Returns an error for a malformed built-in gate: a soak gate without a valid duration.
 pub fn gate_error(gate: &str) -> Option<String> {
     parse_duration(gate.strip_prefix(SOAK_PREFIX)?).err().map(|error| error.to_string())
 }
 
-/// Returns the concurrency group of a gate, such as `db` for `concurrency:db`. `None` for every other gate.
+/// Returns the concurrency group of a gate, such as `db` for `concurrency:db`, or `None` for all other gates.
 pub fn concurrency_group(gate: &str) -> Option<&str> {
     gate.strip_prefix(CONCURRENCY_PREFIX)
 }
@@ -61,8 +63,9 @@ fn is_concurrency_gate(gate: &str) -> bool {
 }
 
 impl State {
-    /// Returns the groups in which the operation holds a place: from the gate's verdict until the operation reaches a
-    /// wave that doesn't name the group, or ends. SyncFail waves belong to the wave that failed.
+    /// Returns the concurrency groups in which the operation holds a place. It holds a place from the gate's
+    /// verdict until the operation ends or reaches a wave that doesn't use the group. SyncFail waves belong
+    /// to the wave that failed.
     pub fn held_groups(&self) -> impl Iterator<Item = &str> {
         let operation = self.operation().filter(|_| !self.is_finished());
         operation.into_iter().flat_map(|operation| &operation.gates).filter_map(GateAnswer::held_group)
@@ -70,12 +73,12 @@ impl State {
 }
 
 impl GateAnswer {
-    /// Returns the group in which this answer grants a place.
+    /// Returns the concurrency group in which this answer grants a place.
     fn held_group(&self) -> Option<&str> {
         concurrency_group(&self.gate).filter(|_| self.verdict == Verdict::Open)
     }
 
-    /// Creates the answer for an approved wave, which holds in every attempt.
+    /// Creates the answer for an approved wave. The approval applies to every attempt.
     pub(super) fn approval(wave: u32, at: Timestamp) -> Self {
         Self { gate: format!("{APPROVAL_PREFIX}{wave}"), verdict: Verdict::Open, at }
     }
@@ -96,19 +99,19 @@ impl Operation {
         self.wave_gates(index).iter().filter(|gate| !is_built_in_gate(gate))
     }
 
-    /// Returns true if a wave needs a person's approval and doesn't have it yet.
+    /// Returns true if a wave needs an approval and doesn't have it yet.
     pub(super) fn needs_approval(&self, index: u32) -> bool {
         self.wave_gates(index).iter().any(|gate| gate == APPROVAL_GATE) && !self.is_approved(index)
     }
 
-    /// Returns true if a person approved a wave.
+    /// Returns true if a user has approved a wave.
     pub(super) fn is_approved(&self, index: u32) -> bool {
         let approval = format!("{APPROVAL_PREFIX}{index}");
         self.gates.iter().any(|answer| answer.gate == approval)
     }
 
-    /// Returns the time until which a wave soaks: the longest of its soak times, counted from the end of the previous
-    /// wave. The first wave doesn't soak.
+    /// Returns the time at which a wave's soak ends: the longest of its soak times, counted from the end of
+    /// the previous wave. The first wave doesn't soak.
     pub(super) fn soak_end(&self, index: u32) -> Option<Timestamp> {
         let soaks = self.wave_gates(index).iter().filter_map(|gate| match parse_built_in_gate(gate)? {
             BuiltInGate::Soak(time) => self.soak_gate_end(index, time),
@@ -144,16 +147,18 @@ impl Operation {
         self.gates.iter().any(|answer| answer.gate == gate && answer.verdict == Verdict::Open)
     }
 
-    /// Returns true if a gate of a waiting wave is queried now. A place in a group is requested only when it can be
-    /// used; otherwise other operations would wait for an operation that is itself waiting for a person.
+    /// Returns true if a gate of a waiting wave must be queried now. A place in a concurrency group is
+    /// requested only when it can be used. Otherwise, other operations would wait for an operation that is
+    /// itself waiting for a user.
     pub(super) fn should_query_gate(&self, index: u32, gate: &str, now: Timestamp) -> bool {
         !is_concurrency_gate(gate)
             || self.has_other_gates_open(index, now) && self.unconfirmed_prunes(index).next().is_none()
     }
 
-    /// Keeps the gate answers that remain valid in the next wave: approvals and places. If a wave names another group,
-    /// the operation returns all places and requests all of them together. Otherwise two operations that each hold the
-    /// place that the other one requests would deadlock.
+    /// Keeps the gate answers that remain valid in the next wave: approvals and places in concurrency groups.
+    /// If the wave uses a different group, the operation gives up all places and requests them again
+    /// together. Otherwise, two operations could deadlock if each holds the place that the other one
+    /// requests.
     pub(super) fn retain_gate_answers(&mut self, next: u32) {
         let named: Vec<String> =
             self.external_gates(next).filter(|gate| is_concurrency_gate(gate)).cloned().collect();
@@ -167,8 +172,8 @@ impl Operation {
         });
     }
 
-    /// Returns the reason why a gate of a wave is closed, if the machine knows it without a query. `None` for an open
-    /// gate, and for gates that are being queried.
+    /// Returns the reason why a gate of a wave is closed, if the machine knows it without a query. Returns
+    /// `None` for an open gate, and for gates that are being queried.
     pub(super) fn closed_reason(&self, index: u32, gate: &str, now: Timestamp) -> Option<String> {
         if is_concurrency_gate(gate) && !self.is_gate_open(gate) && !self.should_query_gate(index, gate, now)
         {
@@ -183,7 +188,7 @@ impl Operation {
         }
     }
 
-    /// Returns the first closed gate of the current wave and the reason, if it is known regardless of the time.
+    /// Describes the first closed gate of the current wave, if its state is known regardless of the time.
     pub(super) fn first_closed_gate(&self) -> Option<String> {
         let (index, _) = self.current_wave()?;
         if let Some(wanted) = self.missing_approval_message(index) {
@@ -214,8 +219,8 @@ impl Operation {
         others.or_else(|| answered(true)).or_else(|| unanswered(true))
     }
 
-    /// Returns the message that a wave needs a person's approval, if the approval is missing. Works at any time,
-    /// without a query.
+    /// Returns the message about a wave's missing approval, or `None` if no approval is missing. Works at any
+    /// time, without a query.
     pub(super) fn missing_approval_message(&self, index: u32) -> Option<String> {
         self.needs_approval(index)
             .then(|| closed_gate_message(APPROVAL_GATE, &self.approval_wait_message(index)))

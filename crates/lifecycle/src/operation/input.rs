@@ -1,4 +1,4 @@
-//! Inputs of an operation: answers from the cluster, people's requests, and time.
+//! Inputs of an operation: answers from the cluster, user requests, and time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,35 +11,35 @@ use tidegate_model::{
 use super::selection::Scope;
 use super::state::{ClaimEvent, HookLog, ObjectIdentity, Verdict};
 
-/// One input from outside of the machine.
+/// Input from outside the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Request for a sync. The manifests are already stored under `targets`.
+    /// A sync is requested. The manifests are already stored under `targets`.
     Request {
-        /// Id of the new operation, chosen by the caller. An existing id is rejected.
+        /// ID of the new operation, chosen by the caller. Rejected if the ID already exists.
         operation: OperationId,
-        /// Request: application, destination, options and limits.
+        /// The request: application, destination, options and limits.
         request: Box<SyncRequest>,
         /// Digest under which the log stores the manifests. They are already durable.
         targets: Digest,
-        /// Stored plan to execute. `None` if the operation makes its own plan.
+        /// Stored plan to execute. `None` if the operation creates its own plan.
         plan: Option<Box<StoredPlanRef>>,
     },
     /// Answer to [`Command::Plan`](super::Command): the plan, and the digest of its manifests.
     Planned {
-        /// The plan. An inconsistent plan ends the operation with an error.
+        /// The plan. If it is inconsistent, the operation ends with an error.
         plan: Arc<Plan>,
-        /// Digest under which the log stores the manifests of its tasks.
+        /// Digest under which the log stores the manifests of the plan's tasks.
         bundle: Digest,
-        /// Observations of the manifests' namespaces that are readable.
+        /// Observations of those namespaces in the manifests that can be read.
         namespaces: Vec<NamespaceObservation>,
     },
     /// Answer to [`Command::Plan`](super::Command): the cluster couldn't be read.
     PlanFailed(CallError),
-    /// Answer to [`Command::Plan`](super::Command): the stored plan doesn't match the current cluster. The operation
-    /// ends with an error, without writing to the cluster.
+    /// Answer to [`Command::Plan`](super::Command): the stored plan doesn't match the current cluster. The
+    /// operation ends with an error, without writing to the cluster.
     PlanRejected {
-        /// Changes since the plan was made, as text.
+        /// Description of the changes since the plan was created.
         reason: String,
     },
     /// State of the claim, or the reason why it couldn't be requested.
@@ -48,69 +48,71 @@ pub enum Input {
     Answer {
         /// Position of the task in the plan.
         task: TaskId,
-        /// Attempt that the command belongs to. Answers to older attempts are ignored.
+        /// Attempt to which the command belongs. Answers to older attempts are ignored.
         attempt: u32,
-        /// Answer from the cluster, or the reason why there is none.
+        /// Answer from the cluster, or the error that occurred instead.
         answer: Answer,
     },
-    /// An awaited object was observed, or was observed to be gone. Observations may be old or repeated. `Gone` without
-    /// a UID counts only if the read started ([`Observation::at`]) after our write.
+    /// The object of a waiting task was observed, or was observed not to exist. Observations may be old or
+    /// repeated. `Gone` without a UID counts only if the read started ([`Observation::at`]) after the
+    /// operation's write.
     Observed {
         /// Position in the plan of the task that is waiting for the object.
         task: TaskId,
-        /// Observed object, with the start of the read.
+        /// Observation of the object, with the time at which the read started.
         observation: Observation,
     },
-    /// The hooks of an operation that a person terminated weren't stopped in time. The operation ends without stopping
-    /// them, and names the hooks that may still be running.
+    /// The hooks of an operation that a user terminated weren't stopped in time. The operation ends without
+    /// stopping them, and lists the hooks that may still be running.
     StopTimeout,
-    /// Reason why the object of an awaited task isn't healthy, from its events and pods. Empty if there is none. Only
-    /// for display.
+    /// Reason why a waiting task's object isn't healthy, from the object's events and pods. Empty if there is
+    /// none. Used only for display.
     Reason {
         /// Position of the task in the plan.
         task: TaskId,
         /// Reason, such as `api-7f is crash-looping`.
         reason: String,
     },
-    /// Watches are failing, or are working again. Only for display.
+    /// Watches are failing, or are working again. Used only for display.
     WatchStatus {
-        /// Message of the cluster; `None` when watches work again.
+        /// Message of the cluster, or `None` when watches work again.
         trouble: Option<String>,
-        /// Start of this condition.
+        /// Time at which this condition started.
         since: Timestamp,
     },
-    /// Observation of a namespace that the operation writes to. The observation may be old.
+    /// A namespace that the operation writes to was observed. The observation may be old.
     NamespaceObserved(NamespaceObservation),
-    /// Answer to [`Command::ReadNamespaces`](super::Command), with the namespaces that are readable.
+    /// Answer to [`Command::ReadNamespaces`](super::Command), with the namespaces that can be read.
     NamespacesRead {
-        /// One observation per readable namespace.
+        /// One observation for each namespace that can be read.
         namespaces: Vec<NamespaceObservation>,
     },
     /// Verdict of a gate. A repeated verdict is ignored.
     Gate {
         /// Position of the wave for which the gate was queried.
         wave: u32,
-        /// Name of the gate in the wave, such as `window:night`.
+        /// Name of the gate, such as `window:night`.
         gate: String,
         /// Verdict: open, or closed with the reason.
         verdict: Verdict,
     },
-    /// An engine resumes the operation. Gates that were open when the previous engine stopped may be closed by now.
+    /// An engine resumes the operation. Gates that were open when the previous engine stopped may be closed
+    /// by now.
     Resumed,
-    /// Objects are judged by these health rules from now on. Ignored if the rules haven't changed.
+    /// Objects are assessed by these health rules from now on. Ignored if the rules haven't changed.
     HealthRules {
         /// Digest that identifies the rules.
         digest: Digest,
     },
-    /// A person terminates the operation.
+    /// A user terminates the operation.
     Terminate {
         /// Name of the person, as the caller gives it.
         by: String,
     },
-    /// Another sync of the application supersedes the operation. Rejected unless the operation can end now without
-    /// stopping any of its hooks. The caller repeats the request later.
+    /// Another sync of the application supersedes the operation. Rejected unless the operation can end now
+    /// without stopping any of its hooks. The caller repeats the request later.
     Supersede {
-        /// The sync that takes its place.
+        /// The sync that supersedes this operation.
         by: ClaimHolder,
         /// Points at which the operation may be superseded.
         when: SafePoint,
@@ -119,12 +121,13 @@ pub enum Input {
     Pause {
         /// Name of the person, as the caller gives it.
         by: String,
-        /// Reason; may be empty.
+        /// Reason. May be empty.
         reason: String,
     },
     /// A person resumes the operation.
     Unpause {
-        /// Name of the person, as the caller gives it. Not necessarily the person who paused the operation.
+        /// Name of the person, as the caller gives it. This may be a different person than the one who paused
+        /// the operation.
         by: String,
     },
     /// A person confirms the prunes that are waiting for confirmation.
@@ -134,27 +137,28 @@ pub enum Input {
     },
     /// A person approves a wave.
     Approve {
-        /// Number in the plan, counted from 1. `None` for the wave that is waiting for approval now.
+        /// Number of the wave in the plan, starting at 1. `None` for the wave that is waiting for approval
+        /// now.
         wave: Option<u32>,
         /// Name of the person, as the caller gives it.
         by: String,
-        /// Reason; may be empty.
+        /// Reason. May be empty.
         reason: String,
     },
-    /// A person skips, marks as done or retries one task, or the unfinished tasks of a wave.
+    /// A user skips, marks as done or retries one task, or the unfinished tasks of a wave.
     Override {
-        /// Decision.
+        /// Type of override.
         what: Override,
-        /// Task or wave.
+        /// Task or wave to override.
         scope: Scope,
         /// Name of the person, as the caller gives it.
         by: String,
-        /// Reason; may be empty only for a retry.
+        /// Reason. May be empty only for a retry.
         reason: String,
     },
-    /// The engine itself gives up on the operation, for example after repeated panics.
+    /// The engine gives up on the operation, for example after repeated panics.
     Abort {
-        /// Reason, for people. The operation ends in `Error` with this message.
+        /// Human-readable reason. The operation ends in `Error` with this message.
         reason: String,
     },
 }
@@ -164,14 +168,14 @@ pub enum Input {
 pub struct NamespaceObservation {
     /// `metadata.name` of the namespace.
     pub name: String,
-    /// Identity of the existing namespace. `None` if the namespace doesn't exist.
+    /// Identity of the namespace, or `None` if the namespace doesn't exist.
     pub identity: Option<ObjectIdentity>,
-    /// True if it is being deleted.
+    /// True if the namespace is being deleted.
     pub is_terminating: bool,
 }
 
 impl Input {
-    /// Returns true for a person's request, which may be rejected.
+    /// Returns true for a user request. User requests may be rejected.
     pub const fn is_request(&self) -> bool {
         matches!(
             self,
@@ -189,33 +193,34 @@ impl Input {
 /// Answer to a command about one task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// To [`Command::Check`](super::Command): result of the dry run on the server.
+    /// Answer to [`Command::Check`](super::Command): result of the server-side dry run.
     Checked(Result<DryRunResponse, CallError>),
-    /// To [`Command::Prune`](super::Command).
+    /// Answer to [`Command::Prune`](super::Command).
     Pruned(Result<PruneResult, CallError>),
-    /// To [`Command::ClearHook`](super::Command). Also to [`Command::Apply`](super::Command) for a hook whose place is
-    /// taken again, and for a resource that is being deleted and must be created again.
+    /// Answer to [`Command::ClearHook`](super::Command). Also an answer to [`Command::Apply`](super::Command)
+    /// for a hook whose name was taken again, and for a resource that is being deleted and must be recreated.
     Cleared(Result<ClearingResult, CallError>),
-    /// To [`Command::Apply`](super::Command).
+    /// Answer to [`Command::Apply`](super::Command).
     Applied(Result<Box<ApplyResponse>, CallError>),
-    /// To [`Command::RunHook`](super::Command): the outcome of the runner.
+    /// Answer to [`Command::RunHook`](super::Command): the outcome of the runner.
     Ran {
         /// True if the hook succeeded.
         success: bool,
         /// Message of the runner.
         message: String,
     },
-    /// To [`Command::ReleaseHook`](super::Command): the finalizer is removed.
+    /// Answer to [`Command::ReleaseHook`](super::Command): the finalizer was removed.
     Released(Result<(), CallError>),
-    /// To [`Command::DeleteHook`](super::Command).
+    /// Answer to [`Command::DeleteHook`](super::Command).
     Deleted(Result<(), CallError>),
-    /// To [`Command::StopHook`](super::Command).
+    /// Answer to [`Command::StopHook`](super::Command).
     Stopped(Result<StopResult, CallError>),
-    /// To [`Command::ReadLogs`](super::Command). It never fails: logs that can't be read are omitted.
+    /// Answer to [`Command::ReadLogs`](super::Command). It is never an error: logs that can't be read are
+    /// omitted.
     LogsRead {
-        /// Reason why the hook isn't healthy, from its pods. May be empty.
+        /// Reason why the hook isn't healthy, derived from its pods. May be empty.
         reason: String,
-        /// Last log lines of its containers.
+        /// Last log lines of the hook's containers.
         logs: Vec<HookLog>,
     },
 }
@@ -223,32 +228,34 @@ pub enum Answer {
 /// Outcome of a prune.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PruneResult {
-    /// The object is gone, or another object has its name.
+    /// The object no longer exists, or a different object has its name.
     Gone,
     /// The deletion has started.
     DeletionStarted,
-    /// The object was left alone: after planning, it was moved to another application, or marked to be kept.
+    /// The object was not pruned, because it was moved to another application or annotated to be kept after
+    /// planning.
     LeftAlone {
         /// Reason, as shown in results, such as `ignored (no prune)`.
         reason: String,
     },
 }
 
-/// Existing object with the name of a hook that is about to be created.
+/// Result of checking whether an existing object has the name of a hook that is about to be created.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClearingResult {
-    /// There is no object, or the hook's delete policy keeps the object.
+    /// No such object exists, or the hook's deletion policy keeps the object.
     Clear,
-    /// The operation's own hook from this attempt, which was created before a crash and is adopted.
+    /// The object is the operation's own hook from this attempt. It was created before a crash, and is
+    /// adopted.
     Adopted(Box<ApplyResponse>),
-    /// An object of an earlier operation or attempt. It is being deleted now.
+    /// The object belongs to an earlier operation or attempt. It is being deleted now.
     Deleting {
         /// `metadata.uid` of the older object.
         uid: String,
     },
-    /// Another operation's running hook. Only that operation may end it.
+    /// The object is another operation's running hook. Only that operation may end it.
     Occupied {
-        /// Id of the other operation, from the mark on the hook.
+        /// ID of the other operation, from the annotation on the hook.
         operation: String,
         /// `metadata.uid` of the other operation's hook.
         uid: String,
@@ -260,9 +267,9 @@ pub enum ClearingResult {
 /// The cluster's answer to a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DryRunResponse {
-    /// Message of the cluster; may be empty.
+    /// Message of the cluster. May be empty.
     pub message: String,
-    /// Warnings of the cluster.
+    /// Warnings that the cluster returned.
     pub warnings: Vec<String>,
 }
 
@@ -273,48 +280,49 @@ pub struct ApplyResponse {
     pub uid: String,
     /// `metadata.resourceVersion` after the write. Older observations don't count.
     pub resource_version: String,
-    /// `metadata.generation`, 0 if the kind has none.
+    /// `metadata.generation`, or 0 for kinds that don't have a generation.
     pub generation: i64,
     /// Action in kubectl's format, such as `deployment.apps/api serverside-applied`.
     pub message: String,
     /// The object in the response.
     pub observed: ObservedState,
-    /// Warnings of the cluster.
+    /// Warnings that the cluster returned.
     pub warnings: Vec<String>,
 }
 
 /// Result of stopping a hook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StopResult {
-    /// [`OperationPhase::Running`] if the hook was still running and was deleted; otherwise the phase in which it had
-    /// ended. [`OperationPhase::Succeeded`] with the message `Terminated` if the operation's object didn't exist.
+    /// [`OperationPhase::Running`] if the hook was still running and was deleted. Otherwise, the phase in
+    /// which it had ended. [`OperationPhase::Succeeded`] with the message `Terminated` if the operation's
+    /// object didn't exist.
     pub phase: OperationPhase,
-    /// Health message; may be empty.
+    /// Health message. May be empty.
     pub message: String,
-    /// True if the object was deleted or already gone.
+    /// True if the object was deleted or no longer existed.
     pub is_gone: bool,
 }
 
-/// A failed call.
+/// Error of a failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {
     /// True if the same call may succeed later.
     pub is_transient: bool,
-    /// True if the cluster is unreachable, or currently accepts no calls from us. The request isn't the cause, so the
-    /// call is repeated for as long as deadlines allow.
+    /// True if the cluster is unreachable, or currently doesn't accept any calls from this client. The
+    /// request isn't the cause, so the call is repeated for as long as deadlines allow.
     pub is_outage: bool,
-    /// True if only a few calls are made before the failure counts. Either each call takes a long time because a
-    /// backend of the cluster times out, or most of these failures are permanent because another object holds the
-    /// requested resource.
+    /// True if only a few calls are made before the failure counts. Either each call takes a long time
+    /// because a backend of the cluster times out, or most of these failures are permanent because another
+    /// object holds the requested resource.
     pub has_few_retries: bool,
-    /// Wait that the server requested. `None` if it didn't request a wait.
+    /// Delay that the server requested, if any.
     pub retry_after: Option<Duration>,
     /// Message from the cluster or the connection.
     pub message: String,
 }
 
 impl CallError {
-    /// Creates an error that the same call will encounter again.
+    /// Creates an error that would occur again if the call were repeated.
     pub fn permanent(message: impl Into<String>) -> Self {
         Self {
             is_transient: false,
@@ -336,7 +344,7 @@ impl CallError {
         }
     }
 
-    /// Creates the error of an unreachable cluster.
+    /// Creates the error for an unreachable cluster.
     pub fn outage(message: impl Into<String>) -> Self {
         Self {
             is_transient: true,
@@ -347,9 +355,9 @@ impl CallError {
         }
     }
 
-    /// Returns the wait before the next call after `failed` earlier failures. The wait doubles each time.
+    /// Returns the delay before the next call after `failed` earlier failures. The delay doubles each time.
     pub(crate) fn retry_delay(&self, first: Duration, failed: u32, longest: Duration) -> Duration {
-        // A wait that the server requested is not extended.
+        // A delay that the server requested is not extended.
         let wait = || first.saturating_mul(2_u32.saturating_pow(failed)).min(longest);
         self.retry_after.map_or_else(wait, |asked| asked.max(first))
     }

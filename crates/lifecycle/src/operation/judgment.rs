@@ -1,11 +1,11 @@
-//! Interpretation of an observation for the object's task (see the specification of judging running tasks from the live
-//! object).
+//! Interpretation of an observation for the task of the observed object (see the specification, on judging
+//! running tasks from the live object).
 
 use tidegate_model::{Evidence, Health, HealthStatus, ObservedState, OperationPhase};
 
 use super::state::AppliedRef;
 
-/// Returns the phase of a hook or a resource according to its health. `None` while the phase is undecided.
+/// Returns the phase of a hook or resource according to its health, or `None` while the phase is undecided.
 pub(crate) fn phase_from_health(is_hook: bool, status: HealthStatus) -> Option<OperationPhase> {
     use HealthStatus as H;
     use OperationPhase as P;
@@ -16,7 +16,8 @@ pub(crate) fn phase_from_health(is_hook: bool, status: HealthStatus) -> Option<O
     }
 }
 
-/// Returns the phase of a hook according to its health. [`OperationPhase::Running`] while the phase is undecided.
+/// Returns the phase of a hook according to its health, or [`OperationPhase::Running`] while the phase is
+/// undecided.
 pub fn hook_phase(status: HealthStatus) -> OperationPhase {
     phase_from_health(true, status).unwrap_or(OperationPhase::Running)
 }
@@ -24,20 +25,20 @@ pub fn hook_phase(status: HealthStatus) -> OperationPhase {
 /// Result of comparing an observation with the operation's own write.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Judgment {
-    /// The observation is older than the operation's write or concerns an object that the operation didn't write, so it
-    /// provides no information.
+    /// The observation is older than the operation's write, or is about an object that the operation didn't
+    /// write. It provides no information.
     Stale,
-    /// The object is gone.
+    /// The object no longer exists.
     Gone,
     /// The kind doesn't have a health status to wait for.
     NoHealth,
     /// Health of the object.
     Health {
-        /// Health according to the rules, for the object as observed.
+        /// Health of the observed object according to the health rules.
         health: Health,
         /// True if the health certainly refers to the spec that the operation wrote.
         is_fresh: bool,
-        /// True if the rule failed. The message contains the reason.
+        /// True if the rule failed. The health message then contains the reason.
         has_rule_error: bool,
     },
 }
@@ -50,7 +51,7 @@ pub(crate) fn compare_with_write(applied: &AppliedRef, observed: &ObservedState)
         ObservedState::Present { uid, resource_version, generation, health, unjudged, evidence, .. } => {
             let older = is_older_version(resource_version, &applied.resource_version);
             if *uid != applied.uid {
-                // Another client deleted the object and created an object with the same name.
+                // Another client deleted the object and created a new one with the same name.
                 return if older { Judgment::Stale } else { Judgment::Gone };
             }
             if older || *generation < applied.generation {
@@ -71,8 +72,8 @@ pub(crate) fn compare_with_write(applied: &AppliedRef, observed: &ObservedState)
     }
 }
 
-/// Returns true if one resource version is older than another. Resource versions are opaque. If both are numbers, as on
-/// every known server, the smaller number is older. Otherwise the order is unknown.
+/// Returns true if one resource version is older than another. Resource versions are opaque. If both are
+/// numbers, as on every known server, the smaller number is older. Otherwise, the order is unknown.
 pub(crate) fn is_older_version(seen: &str, ours: &str) -> bool {
     match (seen.parse::<u128>(), ours.parse::<u128>()) {
         (Ok(seen), Ok(ours)) => seen < ours,

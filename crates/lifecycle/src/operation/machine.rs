@@ -19,7 +19,7 @@ pub enum SyncOperation {}
 /// Driver of one sync operation.
 pub type Driver = crate::Driver<SyncOperation>;
 
-/// Object of an observation. Only the newest observation of each object counts.
+/// Object that an observation is about. Only the newest observation of each object counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObservationKey {
     /// The object of a task's manifest.
@@ -134,7 +134,7 @@ impl Machine for SyncOperation {
     }
 }
 
-/// Returns UID and resource version of the observed object.
+/// Returns the UID and the resource version of the observed object.
 fn observed_version(input: &Input) -> Option<(&str, &str)> {
     let Input::Observed { observation, .. } = input else { return None };
     match &observation.seen {

@@ -1,4 +1,4 @@
-//! Exact message texts that users match on (see the specification of the result model and messages).
+//! Exact message texts that users match on (see the specification, on the result model and messages).
 
 mod overrides;
 mod paused;
@@ -13,9 +13,9 @@ pub(crate) use remaining_objects::with_remaining_objects;
 
 pub(crate) const SUCCEEDED_ALL: &str = "successfully synced (all tasks run)";
 pub(crate) const SUCCEEDED_NO_MORE: &str = "successfully synced (no more tasks)";
-/// Message of a finished application deletion.
+/// Message of a completed application deletion.
 pub(crate) const DELETED: &str = "successfully deleted";
-/// Message of a finished application deletion that left the objects in place.
+/// Message of a completed application deletion that kept the objects.
 pub(crate) const DELETED_WITHOUT_OBJECTS: &str = "successfully deleted (its objects remain)";
 pub(crate) const NOT_VALID: &str = "one or more synchronization tasks are not valid";
 pub(crate) const DRY_RUN_FAILED: &str = "one or more objects failed to apply (dry run)";
@@ -27,9 +27,9 @@ pub(crate) const RUNNING: &str = "one or more tasks are running";
 pub(crate) const TERMINATED: &str = "Operation terminated";
 /// Maximum number of failed objects in the message of an operation.
 const FAILURES_MAX: usize = 10;
-/// Maximum number of characters of a log line in a message.
+/// Maximum number of characters of a log line that a message contains.
 const LAST_LINE_MAX: usize = 200;
-/// Value of `by` in the termination of an operation whose deadline passed.
+/// Value of `by` if an operation is terminated because its deadline passed.
 pub(crate) const TERMINATED_BY_DEADLINE: &str = "deadline";
 pub(crate) const TERMINATION_ERRORS: &str = "Operation termination had errors";
 pub(crate) const TERMINATING: &str = "operation is terminating";
@@ -39,9 +39,9 @@ pub(crate) const INCONSISTENT_PLAN: &str =
 pub(crate) const PRUNED: &str = "pruned";
 pub(crate) const NOT_TRIED: &str = "not checked: this operation creates its kind or namespace (dry run)";
 pub(crate) const RUNNER_NOT_TRIED: &str = "not checked: a hook runner executes it (dry run)";
-/// Message of a resource that was deleted and must be created again.
+/// Message of a resource that was deleted and must be recreated.
 pub(crate) const RECREATED: &str = "deleted, will be created again";
-/// Message of an object whose deletion was requested but that still exists.
+/// Message of an object that still exists although its deletion was requested.
 const DELETION_PENDING: &str = "deletion requested";
 pub(crate) const PRUNED_DRY_RUN: &str = "pruned (dry run)";
 
@@ -51,7 +51,8 @@ pub(crate) fn with_reason(base: &str, reasons: &[impl AsRef<str>]) -> String {
     if reasons.is_empty() { base.to_owned() } else { format!("{base}, reason: {}", reasons.join(",")) }
 }
 
-/// Describes a failed object: its message, the reason from its pods, and the last log line of one of its containers.
+/// Describes a failed object: its message, the reason derived from its pods, and the last log line of one of
+/// its containers.
 pub(crate) fn describe_failure(task: &Task, state: &TaskState) -> String {
     let reason = if state.message.contains(state.reason()) { "" } else { state.reason() };
     let message = with_cause(&state.message, reason);
@@ -60,7 +61,7 @@ pub(crate) fn describe_failure(task: &Task, state: &TaskState) -> String {
         .iter()
         .rev()
         .find_map(|log| log.text.lines().rev().map(str::trim).find(|line| !line.is_empty()));
-    // The server's rejection names the object, and this message stays unchanged.
+    // The server's rejection already contains the object's name, and the message must stay unchanged.
     let is_named = state.status == Some(ResultCode::SyncFailed) && has_word(&message, &task.name);
     let message = if is_named { message } else { with_cause(&describe_task(task), &message) };
     match last {
@@ -78,14 +79,14 @@ fn has_word(text: &str, word: &str) -> bool {
     text.split(|c: char| !is_part(c)).any(|part| part.trim_matches('.') == word)
 }
 
-/// Describes the failed objects, up to the maximum. If several objects have the same message, only the first is
-/// described.
+/// Describes the failed objects, up to the maximum number. If several objects have the same message, only the
+/// first is described.
 pub(crate) fn describe_failures(operation: &Operation, sync_fail: bool) -> Vec<String> {
     let mut messages: Vec<&str> = Vec::new();
     let mut failures = Vec::new();
     let mut more = 0_usize;
     for (_, task, state) in operation.all_tasks() {
-        // As in Argo CD, SyncFail hooks that were executed and failed aren't mentioned.
+        // As in Argo CD, SyncFail hooks that ran and failed aren't mentioned.
         let is_failed = state.status == Some(ResultCode::SyncFailed) || !sync_fail && state.is_unsuccessful();
         if (task.phase == Phase::SyncFail) != sync_fail || !is_failed {
             continue;
@@ -112,7 +113,8 @@ pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> St
     )
 }
 
-/// Message if another operation worked on the application after the claim was lost, or still does.
+/// Message if another operation worked on the application after the claim was lost, or is still working on
+/// it.
 pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) -> String {
     let application = &header.request.application;
     let who = match holder {
@@ -125,10 +127,10 @@ pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) 
     )
 }
 
-/// Message of a hook whose deletion the cluster didn't answer in time.
+/// Message of a hook if the cluster didn't answer the request to delete it in time.
 pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster did not answer before the termination had to end; it may still be running, so \
      check and delete it manually";
-/// Message of a hook whose finalizer removal the cluster didn't answer in time.
+/// Message of a hook if the cluster didn't answer the request to remove its finalizer in time.
 pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster did not answer before the termination had to end; remove it \
      manually";
 
@@ -150,17 +152,17 @@ pub(crate) fn with_cause(what: &str, cause: &str) -> String {
     }
 }
 
-/// Message of an object whose deletion was requested but that still exists, with the reason if it is known.
+/// Message of an object that still exists although its deletion was requested, with the reason if known.
 pub(crate) fn deletion_message(reason: &str) -> String {
     if reason.is_empty() { DELETION_PENDING.to_owned() } else { format!("{DELETION_PENDING}; {reason}") }
 }
 
-/// Returns the reason why a deleted object still exists. Empty if it is unknown.
+/// Returns the reason why a deleted object still exists, or an empty string if it is unknown.
 pub(crate) fn deletion_blocker(what: &str) -> String {
     if what.is_empty() { String::new() } else { format!("waits for {what}") }
 }
 
-/// Message for a lost namespace that the operation writes to.
+/// Message if a namespace that the operation writes to was lost.
 pub(crate) fn namespace_lost_message(name: &str, loss: Loss) -> String {
     let what = loss.describe(name);
     match loss {
@@ -176,13 +178,13 @@ pub(crate) fn namespace_lost_message(name: &str, loss: Loss) -> String {
     }
 }
 
-/// Message for a namespace that was lost before the operation had written to it.
+/// Message if a namespace was lost before the operation had written to it.
 pub(crate) fn namespace_lost_early_message(name: &str, loss: Loss) -> String {
     let when = if loss == Loss::Terminating { " when it is gone" } else { "" };
     format!("{}, and this operation writes objects to it; sync again{when}", loss.describe(name))
 }
 
-/// Message of an attempt whose dry run failed. The results list the failed objects. The message names missing
+/// Message of an attempt whose dry run failed. The results list the failed objects. The message lists missing
 /// namespaces, because the previous attempt may have lost them.
 pub(crate) fn dry_run_failed_message(operation: &Operation) -> String {
     let absent = |name: &str| {
@@ -232,7 +234,7 @@ impl Loss {
     }
 }
 
-/// Message for a plan that prunes a namespace and also writes to it.
+/// Message for a plan that both prunes a namespace and writes to it.
 pub(crate) fn namespace_pruned_message(name: &str, inside: &Task) -> String {
     let advice = match inside.phase {
         Phase::PostDelete => "keep it with the sync option Delete=false",
@@ -259,7 +261,7 @@ pub(crate) fn invalid_plan_message(errors: &[&str]) -> String {
     format!("{NOT_VALID}: {}", errors.join("; "))
 }
 
-/// Formats a time of day in UTC as Argo CD does: `3:04PM`.
+/// Formats a time of day in UTC in Argo CD's format, such as `3:04PM`.
 fn format_time_of_day(at: Timestamp) -> String {
     let minutes = at.as_seconds().rem_euclid(86_400) / 60;
     let (hour, minute) = (minutes / 60, minutes % 60);
@@ -268,7 +270,7 @@ fn format_time_of_day(at: Timestamp) -> String {
     format!("{hour}:{minute:02}{half}")
 }
 
-/// Message of a hook whose health couldn't be determined (see the specification of judging running tasks).
+/// Message of a hook whose health couldn't be determined (see the specification, on judging running tasks).
 pub(crate) fn unknown_health_message(reason: &str) -> String {
     format!("failed to get resource health: {reason}")
 }
@@ -278,7 +280,7 @@ pub(crate) fn missing_object_message(task: &Task) -> String {
     format!("Resource {} is missing, it might have been deleted", task.key().in_messages())
 }
 
-/// Reason of a wait.
+/// Reason for a wait.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum WaitReason {
     Health,
@@ -286,8 +288,8 @@ enum WaitReason {
     Confirmation,
 }
 
-/// Formats a wait, such as `waiting for healthy state of apps/Deployment/api and 2 more resources`. If there is a hook,
-/// the message names it.
+/// Formats a wait, such as `waiting for healthy state of apps/Deployment/api and 2 more resources`. If a hook
+/// is awaited, the message contains the hook's name.
 fn wait_message(reason: WaitReason, named: &Task, hooks: usize, others: usize) -> String {
     let what = match (reason, named.is_hook()) {
         (WaitReason::Confirmation, _) => "pruning confirmation of",
@@ -304,7 +306,7 @@ fn wait_message(reason: WaitReason, named: &Task, hooks: usize, others: usize) -
     }
 }
 
-/// Formats the wait for several tasks.
+/// Formats a wait for several tasks.
 fn tasks_wait_message<'a>(reason: WaitReason, tasks: impl Iterator<Item = &'a Task>) -> Option<String> {
     let (hooks, others): (Vec<&Task>, Vec<&Task>) = tasks.partition(|task| task.is_hook());
     let named = hooks.first().or(others.first())?;
@@ -312,7 +314,7 @@ fn tasks_wait_message<'a>(reason: WaitReason, tasks: impl Iterator<Item = &'a Ta
 }
 
 impl TaskState {
-    /// Returns the health message and the reason from the pods. Empty before the first observation.
+    /// Returns the health message and the reason derived from the pods. Empty before the first observation.
     pub(crate) fn describe_health(&self) -> String {
         let health = self.health.as_ref().map_or("", |seen| seen.health.message.as_str());
         with_cause(health, self.reason())
@@ -327,12 +329,12 @@ impl TaskState {
         }
     }
 
-    /// Returns the message of an awaited task when the deadline of the wave or operation (`whose`) passes. `why` is the
-    /// reason why the object isn't healthy.
+    /// Returns the message of an awaited task when the deadline of the wave or operation (`whose`) passes.
+    /// `reason` explains why the object isn't healthy.
     pub(crate) fn deadline_message(&self, task: &Task, whose: &str, reason: &str) -> Option<String> {
         if self.is_being_deleted(task) {
             let leaving = deletion_message(self.reason());
-            return Some(format!("not gone when the {whose}'s deadline passed: {leaving}"));
+            return Some(format!("not deleted when the {whose}'s deadline passed: {leaving}"));
         }
         let is_running = self.progress == Progress::Running;
         is_running.then(|| format!("not healthy when the {whose}'s deadline passed: {reason}"))
@@ -340,8 +342,8 @@ impl TaskState {
 }
 
 impl Header {
-    /// Returns the message that ends a planned operation after its claim was lost: another operation has worked on the
-    /// application in the meantime, so the plan is outdated.
+    /// Returns the message that ends a planned operation after its claim was lost. Another operation has
+    /// worked on the application in the meantime, so the plan is outdated.
     pub(crate) fn lost_claim_message(&self) -> Option<String> {
         match self.claim.as_deref() {
             Some(Claim::Lost { holder }) => Some(claim_lost_message(self, holder.as_ref())),
@@ -362,9 +364,9 @@ impl State {
 }
 
 impl Header {
-    /// Returns the message of an operation that isn't planned yet.
+    /// Returns the message of an operation that hasn't been planned yet.
     fn message(&self) -> String {
-        // During a pause, the operation doesn't send requests, so its next wait is unknown.
+        // During a pause, the operation doesn't send requests, so it is unknown what it will wait for next.
         if let Some(pause) = &self.paused {
             return pause.describe();
         }
@@ -413,8 +415,8 @@ impl Operation {
         }
     }
 
-    /// Returns what the operation is waiting for when a deadline passes. For an object that is being deleted, includes
-    /// the reason why it still exists.
+    /// Describes what the operation is waiting for when a deadline passes. For an object that is being
+    /// deleted, includes the reason why the object still exists.
     pub(crate) fn describe_wait(&self) -> String {
         let message = self.message();
         let kept = self.current_wave().and_then(|(index, step)| match step {
@@ -440,7 +442,7 @@ impl Operation {
         let deleting = deleting.map(|(_, task, state)| (task, state));
         deleting.filter(move |(task, _)| match step {
             WaveStep::AwaitingGone | WaveStep::Clearing => true,
-            // Pruned objects don't block this step.
+            // Objects that are being pruned don't block this step.
             WaveStep::Applying => !task.action.is_prune(),
             _ => false,
         })
@@ -482,8 +484,8 @@ impl Operation {
         Some(format!("{waiting} of operation {}", state.occupant.as_ref()?.operation))
     }
 
-    /// Returns the prunes of a wave that are waiting for a person's confirmation. When an application is deleted, no
-    /// object is deleted before all prunes are confirmed.
+    /// Returns the prunes of a wave that are waiting for a user's confirmation. When an application is
+    /// deleted, no object is deleted before all prunes are confirmed.
     pub(crate) fn unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = &Task> {
         let confirmed = self.prune_confirmed || self.header.request.options.prune_confirmed;
         let deletes = self.header.request.deletion.is_some();
@@ -503,10 +505,10 @@ impl Operation {
             .map(|(_, task)| task)
     }
 
-    /// Returns the prunes of later waves that the same confirmation permits, with their wave numbers.
+    /// Returns the prunes of later waves that the same confirmation covers, with their wave numbers.
     pub(crate) fn later_unconfirmed_prunes(&self, index: u32) -> impl Iterator<Item = (u32, &Task)> {
         let asks = self.unconfirmed_prunes(index).next().is_some();
-        // All prunes of a deletion are confirmed together.
+        // In a deletion, all prunes are confirmed together.
         let is_of_sync = self.header.request.deletion.is_none();
         let later = (0..).zip(&self.plan.waves).map(|(later, _): (u32, _)| later);
         later

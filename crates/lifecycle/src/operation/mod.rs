@@ -19,7 +19,7 @@
 //! * `event`: events emitted for programs and people
 //! * `rules`: predicates that the other modules share
 //! * `messages`: texts that users match on
-//! * [`view`](view()) and [`explain`](explain()): output for people
+//! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;
 mod affected_subjects;

@@ -17,7 +17,7 @@ mod tests;
 /// Event that an operation is waiting for, or its result. Each variant has a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
-    /// The operation isn't recorded yet.
+    /// The operation hasn't been recorded yet.
     Record,
     /// A person paused the operation.
     Unpause,
@@ -31,23 +31,23 @@ enum Wait<'a> {
     Plan,
     /// The server is validating manifests.
     DryRun,
-    /// The next wave opens.
+    /// The next wave is about to open.
     NextWave,
     /// A wave needs an approval.
     Approval,
     /// Prunes need a confirmation.
     Confirmation,
-    /// A wave is soaking.
+    /// A wave is soaking until this time.
     Soak(Timestamp),
-    /// A group of operations is full.
+    /// A concurrency group is full.
     Group(&'a str),
     /// A gate is closed.
     Gate(&'a str, &'a str),
-    /// Gates haven't answered.
+    /// Gates haven't answered yet.
     Gates,
     /// Deletions are being requested.
     Deletions,
-    /// Missing objects are being checked.
+    /// The operation checks whether missing objects still exist.
     GoneCheck,
     /// An object is being deleted.
     Gone(&'a Task),
@@ -65,11 +65,11 @@ enum Wait<'a> {
     Health(&'a Task),
     /// The finalizer of a hook that has ended is being removed.
     Release(&'a Task),
-    /// Health is settling.
+    /// Health must remain stable until this time.
     Settling(Timestamp),
     /// Namespaces are being checked.
     Namespaces,
-    /// The next attempt starts.
+    /// The next attempt starts at this time.
     Attempt(u32, Timestamp),
     /// Running hooks are being stopped.
     Stop,
@@ -87,12 +87,12 @@ enum Wait<'a> {
     Superseded,
     /// The operation deleted the application.
     Deleted,
-    /// The operation didn't delete the application.
+    /// The operation failed to delete the application.
     NotDeleted,
 }
 
 impl Explanation {
-    /// Sets the next action for an operation whose cluster answers.
+    /// Sets the next action for an operation whose cluster responds.
     pub(super) fn set_action(&mut self, state: &State, now: Timestamp) {
         let wait = find_wait(state, now);
         self.action = match state.header() {
@@ -102,7 +102,8 @@ impl Explanation {
         self.awaits_person = matches!(wait, Wait::Unpause | Wait::Approval | Wait::Confirmation);
     }
 
-    /// Adds a cluster outage with its next action. A person can act during an outage.
+    /// Adds a cluster outage and its next action. If a user must act next, the action stays, because it is
+    /// possible during an outage.
     pub fn add_outage(&mut self, trouble: String) {
         self.trouble = Some(trouble);
         if !self.awaits_person {
@@ -123,7 +124,7 @@ pub fn resume_action(operation: OperationId, is_paused: bool) -> NextAction {
     }
 }
 
-/// Returns the next action for an operation that has only a summary left, based on its phase and message.
+/// Returns the next action for an operation of which only a summary is left, based on its phase and message.
 pub fn summary_action(
     operation: OperationId,
     application: &str,
@@ -149,13 +150,13 @@ fn failed_action(application: &str) -> NextAction {
     NextAction::change(format!("fix the cause, then {}", describe_new_sync(application)))
 }
 
-/// Returns the next action after a person terminated a sync. There may be nothing to fix.
+/// Returns the next action after a user terminated a sync. There may be nothing to fix.
 fn terminated_action(application: &str) -> NextAction {
     NextAction::change(format!("to deploy, {}", describe_new_sync(application)))
 }
 
 fn describe_new_sync(application: &str) -> String {
-    // The name of an Application outside the control namespace is `NAMESPACE_NAME`.
+    // Applications outside the control plane's namespace have names in the form `NAMESPACE_NAME`.
     let name = application.replacen('_', "/", 1);
     format!(
         "sync again: `tidegate app sync {name}` for a managed Application, otherwise the original sync command"
@@ -253,14 +254,14 @@ fn describe_command(task: &Task, to: &Destination, effect: &str) -> NextAction {
     NextAction::run(command, effect)
 }
 
-/// Returns a name such as `Deployment.apps/api`.
+/// Returns the object's name for kubectl, such as `Deployment.apps/api`.
 fn qualified_name(task: &Task) -> String {
     let (group, kind) = (&task.gvk.group, &task.gvk.kind);
     let dot = if group.is_empty() { "" } else { "." };
     format!("{kind}{dot}{group}/{}", task.name)
 }
 
-/// Returns a flag such as ` -n shop`.
+/// Returns the namespace flag for kubectl, such as ` -n shop`.
 fn namespace_flag(task: &Task) -> String {
     if task.namespace.is_empty() { String::new() } else { format!(" -n {}", task.namespace) }
 }
@@ -323,7 +324,7 @@ fn wave_wait(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) 
     }
 }
 
-/// Returns the object that blocks a wave before its manifests are applied.
+/// Returns what blocks a wave before its manifests are applied.
 fn blocking_wait(operation: &Operation, index: u32, awaits_prunes: bool) -> Option<Wait<'_>> {
     let other = operation.wave_tasks(index).find_map(|(_, _, state)| state.occupant.as_deref());
     let is_leaving = |task: &Task, state: &TaskState| {
@@ -367,7 +368,7 @@ fn held_wait(operation: &Operation, index: u32, now: Timestamp) -> Wait<'_> {
     let asked: Vec<&str> = operation.external_gates(index).map(String::as_str).collect();
     let closed =
         |answer: &'_ &GateAnswer| asked.contains(&answer.gate.as_str()) && answer.verdict != Verdict::Open;
-    // Groups are queried last.
+    // Concurrency groups are queried last.
     let first =
         operation.gates.iter().filter(closed).min_by_key(|answer| concurrency_group(&answer.gate).is_some());
     match first.map(|answer| (concurrency_group(&answer.gate), answer.gate.as_str(), &answer.verdict)) {
@@ -381,7 +382,7 @@ fn finished_wait(operation: &Operation) -> Wait<'_> {
     let request = &operation.header.request;
     let Some(outcome) = &operation.outcome else { return Wait::Succeeded };
     let deletes = request.deletion.is_some();
-    // For an operation that was terminated before it was planned, only its message is left.
+    // If an operation was terminated before it was planned, only its message is left.
     let is_terminated = outcome.message == TERMINATED
         || operation.termination.as_ref().is_some_and(|termination| termination.message == TERMINATED);
     match outcome.phase {

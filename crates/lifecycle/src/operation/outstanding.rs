@@ -1,5 +1,5 @@
-//! Outstanding commands of an operation. They depend only on state and time, so recovery doesn't need its own code
-//! path.
+//! Outstanding commands of an operation. They depend only on the state and the time, so recovery doesn't need
+//! separate code.
 
 use tidegate_model::{Action, Task, TaskId, Timestamp};
 
@@ -49,14 +49,15 @@ pub(super) fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) 
     commands
 }
 
-/// Commands collected in one pass over the tasks, and the time at which there will be more commands.
+/// Commands collected in one pass over the tasks, and the time at which more commands follow.
 struct CommandCollector {
     commands: Vec<Command>,
     wake_at: Option<Timestamp>,
     now: Timestamp,
-    /// Time of the next call while the cluster doesn't answer.
+    /// Time of the next call while the cluster doesn't respond.
     next_probe_at: Option<Timestamp>,
-    /// True once a call probes whether the cluster answers again. All other calls wait for its answer.
+    /// True if a collected call probes whether the cluster responds again. All other calls wait for the
+    /// answer to this call.
     has_probe: bool,
 }
 
@@ -65,7 +66,8 @@ impl CommandCollector {
         self.wake_at = self.wake_at.into_iter().chain(at).min();
     }
 
-    /// Returns true if a call may be made now. Otherwise requests a wake-up for the time at which it may be made.
+    /// Returns true if a call may be made now. Otherwise, requests a wake-up for the time at which it may be
+    /// made.
     fn can_call(&mut self, calls: Option<&CallFailures>) -> bool {
         match calls.and_then(|calls| calls.not_before) {
             Some(at) if at > self.now => {
@@ -76,7 +78,7 @@ impl CommandCollector {
         }
     }
 
-    /// Returns true if no cluster outage prevents a call.
+    /// Returns true if no cluster outage prevents calls.
     fn can_reach_cluster(&mut self) -> bool {
         match self.next_probe_at {
             None => true,
@@ -105,13 +107,13 @@ impl CommandCollector {
         }
     }
 
-    /// Adds the claim. The operation holds it during a cluster outage and while the operation is paused.
+    /// Adds the claim. The operation holds it even during a cluster outage and while the operation is paused.
     fn collect_claim(&mut self, header: &Header) {
         self.commands.extend(header.claim_request().map(|_| Command::Claim));
     }
 
     fn collect_task(&mut self, operation: &Operation, task: TaskId, state: &TaskState, command: TaskCommand) {
-        // A hook runner doesn't need a cluster.
+        // A hook runner doesn't need the cluster.
         let is_run = matches!(command, TaskCommand::RunHook { .. });
         if self.can_call(state.calls.as_deref()) && (is_run || self.can_reach_cluster()) {
             self.commands.push(Command::Task { task, attempt: operation.attempt, command });
@@ -120,7 +122,7 @@ impl CommandCollector {
 
     fn collect_running(&mut self, operation: &Operation) {
         if operation.header.paused.is_some() {
-            // The cluster may change during a pause, so running tasks stay observed.
+            // The cluster may change during a pause, so running tasks are still observed.
             self.observe_running(operation);
             self.commands.retain(|command| matches!(command, Command::Observe { .. }));
             self.collect_claim(&operation.header);
@@ -166,7 +168,8 @@ impl CommandCollector {
         }
     }
 
-    /// Adds the commands for hooks that must be stopped, and for hooks that have ended but still have the finalizer.
+    /// Adds the commands for hooks that must be stopped, and for hooks that have ended but still have the
+    /// finalizer.
     fn collect_hook_endings<'a>(
         &mut self,
         operation: &Operation,
@@ -216,7 +219,7 @@ impl CommandCollector {
     }
 
     fn collect_gates(&mut self, operation: &Operation, index: u32) {
-        // Open gates are also queried, because they can close again before the last other gate opens.
+        // Open gates are also queried, because they can close again before the last gate opens.
         let ask = |gate: &String| Command::AskGate { wave: index, gate: gate.clone() };
         let asked =
             operation.external_gates(index).filter(|gate| operation.should_query_gate(index, gate, self.now));
@@ -251,7 +254,7 @@ impl CommandCollector {
     fn collect_apply(&mut self, operation: &Operation, index: u32) {
         for (id, task, state) in operation.current_apply_group(index) {
             if is_clearing(task, state) {
-                // The hook's place was clear when the hook was about to be created, but is taken again.
+                // The hook's name was free when the hook was about to be created, but it was taken again.
                 self.collect_place_clearing(operation, id, state);
                 continue;
             }
@@ -287,7 +290,7 @@ impl CommandCollector {
         }
     }
 
-    /// Adds the commands about one task of a waiting wave.
+    /// Adds the commands for one task of a waiting wave.
     fn collect_waiting_task(&mut self, operation: &Operation, id: TaskId) {
         let Some((task, state)) = operation.task(id) else { return };
         if task.is_hook() {

@@ -1,5 +1,6 @@
-//! Recorded events. They are append-only: a variant is never removed or reordered, because logs contain it. If a field
-//! of a variant changes, the variant gets the next kind number, and `read_earlier` reads its old layout.
+//! Recorded events. They are append-only: variants are never removed or reordered, because logs contain them.
+//! If a field of a variant changes, the variant gets the next kind number, and `read_earlier` reads its old
+//! layout.
 
 use std::sync::Arc;
 
@@ -13,53 +14,55 @@ use super::state::{AppliedRef, ClaimEvent, HookLog, Loss, ObjectIdentity, Occupa
 
 /// A recorded event of an operation.
 ///
-/// Times are according to the engine that decided the event. A task is identified by its position in the newest plan.
+/// All times come from the engine that decided the event. A task is identified by its position in the newest
+/// plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum OperationEvent {
-    /// The operation exists from this event on.
+    /// The operation was accepted and exists from now on.
     Accepted {
-        /// Operation id, which is also the id of its stream in the log.
+        /// ID of the operation and of its stream in the log.
         operation: OperationId,
-        /// Request: application, destination, options and limits. Later steps read these values only from here.
+        /// The request: application, destination, options and limits. Later steps read these values only from
+        /// here.
         request: Box<SyncRequest>,
-        /// Digest under which the log stores the submitted manifests, before they are planned.
+        /// Digest under which the log stores the submitted manifests, as they were before planning.
         targets: Digest,
-        /// `startedAt` of the operation, and the start of its deadline.
+        /// `startedAt` of the operation, from which its deadline is counted.
         at: Timestamp,
     },
-    /// The plan is fixed. A resumed operation uses this plan.
+    /// The plan is fixed. If the operation is resumed, it uses this plan.
     Planned {
-        /// Complete work of the operation, until an attempt makes a new plan.
+        /// Complete work of the operation, until an attempt creates a new plan.
         plan: Arc<Plan>,
-        /// Digest under which the log stores the manifests of its tasks.
+        /// Digest under which the log stores the manifests of the plan's tasks.
         bundle: Digest,
         /// Time at which the plan was accepted. The cluster was read before this time.
         at: Timestamp,
     },
-    /// A transition of the state machine.
+    /// The state machine made a transition.
     StageChanged {
         /// New stage.
         to: Stage,
-        /// Time of the transition. The times of a wave derive from it.
+        /// Time of the transition. The times of a wave are derived from it.
         at: Timestamp,
     },
-    /// A gate answered about the current wave.
+    /// A gate answered a query about the current wave.
     GateEvaluated {
-        /// Name of the gate in the wave, such as `window:night`.
+        /// Name of the gate, such as `window:night`.
         gate: String,
         /// Verdict: open, or closed with the reason. A repeated answer isn't recorded.
         verdict: Verdict,
         /// Time at which the answer arrived, or at which an earlier answer was withdrawn after a restart.
         at: Timestamp,
     },
-    /// The server would accept the manifest.
+    /// A dry run showed that the server would accept the manifest.
     DryRunPassed {
         /// Task of the manifest.
         task: TaskId,
         /// The server's message. Stored only if the whole operation is a dry run.
         message: String,
     },
-    /// The server would reject the manifest.
+    /// A dry run showed that the server would reject the manifest.
     DryRunFailed {
         /// Task of the manifest. The task has failed.
         task: TaskId,
@@ -68,33 +71,34 @@ pub enum OperationEvent {
     },
     /// A call failed with a transient error. It is repeated at `retry_at`.
     CallFailed {
-        /// Task of the call. `None` for planning and for the claim, before there is a plan.
+        /// Task of the call. `None` for calls before there is a plan: planning, and acquiring the claim.
         task: Option<TaskId>,
         /// Message from the cluster or the connection.
         message: String,
-        /// Time of the next call. The wait doubles with each failure, unless the server requested a specific wait.
+        /// Time of the next call. The delay doubles with each failure, unless the server requested a specific
+        /// delay.
         retry_at: Timestamp,
-        /// Time at which the failure arrived.
+        /// Time at which the failure was received.
         at: Timestamp,
-        /// True if the cluster doesn't answer at all, false if only this call failed.
+        /// True if the cluster doesn't respond at all, false if only this call failed.
         outage: bool,
     },
-    /// A prune was sent, and the object is gone.
+    /// A prune was sent, and the object no longer exists.
     ObjectDeleted {
         /// The prune. Its object has the UID recorded in the plan.
         task: TaskId,
     },
-    /// The place of a hook is clear (`deleting` is `None`), or an older object is being deleted.
+    /// The name of a hook is free (`deleting` is `None`), or an older object with this name is being deleted.
     HookCleared {
-        /// Hook that will be created in this place.
+        /// Hook that will be created under this name.
         task: TaskId,
-        /// UID of the object being deleted; `None` if the hook may be created.
+        /// UID of the object that is being deleted, or `None` if the hook may be created.
         deleting: Option<String>,
     },
-    /// An object that was being deleted is gone.
+    /// An object that was being deleted no longer exists.
     DeletionCompleted {
-        /// Task that was waiting for the deletion: a prune, a hook whose place was taken, or a resource that is created
-        /// again.
+        /// Task that was waiting for the deletion: a prune, a hook whose name was taken, or a resource that
+        /// must be recreated.
         task: TaskId,
     },
     /// The manifest was applied, or the operation's own hook was adopted.
@@ -105,48 +109,53 @@ pub enum OperationEvent {
         applied: AppliedRef,
         /// The cluster's message, which becomes the task's message.
         message: String,
-        /// True if the kind doesn't have a health status to wait for, so that the task is done. Never true for a hook.
+        /// True if the kind doesn't have a health status to wait for, so the task is done. Never true for a
+        /// hook.
         done: bool,
     },
     /// A hook runner is about to be called.
     RunnerStarted {
-        /// The hook. Its runner may be called once more after a crash, so the start is durable before the call.
+        /// The hook. After a crash, its runner may be called again. The event is therefore durable before the
+        /// call.
         task: TaskId,
-        /// Start of the hook's deadline.
+        /// Time from which the hook's deadline is counted.
         at: Timestamp,
     },
     /// The health of an awaited object changed.
     HealthChanged {
-        /// Applied task of the object.
+        /// Task that applied the object.
         task: TaskId,
-        /// Health according to the rules. It doesn't decide the outcome of the task, or not yet.
+        /// Health according to the health rules. It doesn't decide the outcome of the task, or not yet.
         health: Health,
-        /// True if it refers to the spec that we wrote. Otherwise only time can confirm it.
+        /// True if the health refers to the spec that the operation wrote. Otherwise, only time can confirm
+        /// it.
         fresh: bool,
-        /// Time at which the observation arrived.
+        /// Time at which the observation was received.
         at: Timestamp,
     },
     /// An applied task has ended. Its `status` stays `Synced`.
     TaskCompleted {
-        /// Task that was applied or passed to a runner, or a prune that left its object alone or timed out.
+        /// Task that was applied or passed to a runner, or a prune that did not delete its object or timed
+        /// out.
         task: TaskId,
         /// `Succeeded`, `Failed` or `Error`.
         phase: OperationPhase,
-        /// Health message. If it is empty, the earlier message stays.
+        /// Health message. If it is empty, the earlier message remains.
         message: String,
-        /// Time at which the deciding observation or answer arrived, or at which the task's time had run out.
+        /// Time at which the deciding observation or answer was received, or at which the task timed out.
         at: Timestamp,
     },
     /// A task was rejected. Its `status` is `SyncFailed`.
     TaskFailed {
-        /// Task that the cluster rejected, or whose object has vanished.
+        /// Task that the cluster rejected, or whose object has disappeared.
         task: TaskId,
-        /// `Failed` if the cluster rejected a manifest or a prune. `Error` if an object has vanished or the place of a
-        /// hook couldn't be cleared.
+        /// `Failed` if the cluster rejected a manifest or a prune. `Error` if an object has disappeared or
+        /// the name of a hook couldn't be freed.
         phase: OperationPhase,
-        /// Message from the cluster, or our own message if no call was rejected. It becomes the task's message.
+        /// Message from the cluster, or Tidegate's own message if the cluster didn't reject a call. It
+        /// becomes the task's message.
         message: String,
-        /// Time at which the rejection arrived.
+        /// Time at which the rejection was received.
         at: Timestamp,
     },
     /// The hook finalizer was removed.
@@ -156,7 +165,7 @@ pub enum OperationEvent {
     },
     /// The hook object was deleted according to its policy, or couldn't be deleted.
     HookDeleted {
-        /// The hook. Its object is left alone from now on.
+        /// The hook. Its object isn't touched from now on.
         task: TaskId,
         /// Error of the deletion, which makes the hook end in `Error`. `None` if the object was deleted.
         error: Option<String>,
@@ -165,30 +174,33 @@ pub enum OperationEvent {
     DeadlineExceeded {
         /// Subject of the deadline.
         scope: DeadlineScope,
-        /// Message with the length of the deadline. It becomes the message of everything that the deadline ends.
+        /// Message with the length of the deadline. It becomes the message of everything that the deadline
+        /// ends.
         message: String,
-        /// Time at which an engine noticed the deadline. Later than the deadline if no engine was running then.
+        /// Time at which an engine noticed that the deadline had passed. If no engine was running, this is
+        /// later than the deadline.
         at: Timestamp,
     },
     /// A hook was stopped.
     HookStopped {
-        /// Hook that had to stop because its own or its wave's deadline passed, its namespace is lost, or the operation
-        /// is being terminated.
+        /// Hook that had to stop because its own or its wave's deadline passed, its namespace was lost, or
+        /// the operation is being terminated.
         task: TaskId,
-        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. `Succeeded` is
-        /// also possible while the operation is being terminated, if the hook had no object.
+        /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. While
+        /// the operation is being terminated, `Succeeded` is also possible, if the hook had no object.
         phase: OperationPhase,
-        /// Health message, reason for the stop, or reason why the hook couldn't be deleted. If it is empty, the earlier
-        /// message stays.
+        /// Health message, reason for the stop, or reason why the hook couldn't be deleted. If it is empty,
+        /// the earlier message remains.
         message: String,
-        /// True if the hook was stopped. Otherwise the termination had errors.
+        /// True if the hook was stopped. Otherwise, the termination had errors.
         clean: bool,
     },
     /// This attempt failed.
     AttemptFailed {
-        /// The operation's message if no other attempt follows.
+        /// Message of the operation if no other attempt follows.
         message: String,
-        /// True if another attempt may end differently. Another attempt then follows if the request's limit allows it.
+        /// True if another attempt may end differently. Another attempt then follows, if the request's limit
+        /// allows it.
         retriable: bool,
         /// Time of the decision.
         at: Timestamp,
@@ -197,37 +209,38 @@ pub enum OperationEvent {
     RetryStarted {
         /// Number of the attempt. The first attempt is 1.
         attempt: u32,
-        /// End of the wait before the attempt.
+        /// Time at which the wait before the attempt ended.
         at: Timestamp,
     },
     /// A person terminated the operation.
     TerminationRequested {
         /// Name of the person, as the caller gave it.
         by: String,
-        /// Time at which the request arrived.
+        /// Time at which the request was received.
         at: Timestamp,
     },
     /// A person paused the operation.
     Paused {
         /// Name of the person, as the caller gave it.
         by: String,
-        /// Reason; may be empty.
+        /// Reason. May be empty.
         reason: String,
-        /// Time at which the request arrived. Deadlines stand still from this time on.
+        /// Time at which the request was received. The time until a deadline doesn't run from then on.
         at: Timestamp,
     },
     /// A person resumed the operation.
     Unpaused {
-        /// Name of the person, as the caller gave it. Not necessarily the person who paused the operation.
+        /// Name of the person, as the caller gave it. This may be a different person than the one who paused
+        /// the operation.
         by: String,
-        /// Time at which the request arrived. Deadlines move by the time since the pause.
+        /// Time at which the request was received. Deadlines are postponed by the length of the pause.
         at: Timestamp,
     },
     /// A person confirmed the prunes that were waiting for confirmation.
     PruneConfirmed {
         /// Name of the person, as the caller gave it.
         by: String,
-        /// Time at which the request arrived. The confirmation is valid for all waves of the plan.
+        /// Time at which the request was received. The confirmation is valid for all waves of the plan.
         at: Timestamp,
     },
     /// The operation has finished.
@@ -239,125 +252,129 @@ pub enum OperationEvent {
         /// `finishedAt` of the operation.
         at: Timestamp,
     },
-    /// Reason why an awaited object isn't healthy, from its pods, or what blocks an object that is being deleted.
+    /// The reason why an awaited object isn't healthy, derived from its pods, or the reason why an object
+    /// that is being deleted still exists.
     ReasonChanged {
-        /// The awaited task, or the task of the object being deleted.
+        /// Task whose object is awaited or being deleted.
         task: TaskId,
-        /// Reason as text. Empty once there is no reason any more.
+        /// Reason as text. Empty if there is no reason anymore.
         reason: String,
-        /// Time at which the reason arrived.
+        /// Time at which the reason was received.
         at: Timestamp,
     },
     /// Last log lines of a failed hook, read before its object is deleted.
     LogsStored {
         /// The hook.
         task: TaskId,
-        /// Reason for the failure, from the hook's pods. May be empty.
+        /// Reason for the failure, derived from the hook's pods. May be empty.
         reason: String,
         /// Last log lines of the hook's containers. Empty if logs aren't available.
         logs: Vec<HookLog>,
     },
     /// Watches are failing, or are working again.
     WatchChanged {
-        /// Message of the cluster; `None` when watches work again.
+        /// Message of the cluster, or `None` when watches work again.
         trouble: Option<String>,
-        /// Start of this condition, never later than the time at which the report arrived.
+        /// Time at which this condition started, never later than the time at which the report was received.
         at: Timestamp,
     },
     /// Another operation's hook with the same name is still running, or has stopped running (`by` is `None`).
     HookNameInUse {
-        /// Hook that is waiting for its place.
+        /// Hook that is waiting for its name.
         task: TaskId,
         /// The other operation's hook, as found in the cluster.
         by: Option<Occupant>,
     },
-    /// The cluster accepted a manifest, or would accept it, with warnings: the manifest is deprecated, or violates a
-    /// policy that only warns.
+    /// The cluster accepted a manifest, or would accept it, with warnings: the manifest is deprecated, or
+    /// violates a policy that only warns.
     WarningsReceived {
         /// Task of the manifest.
         task: TaskId,
-        /// All warnings of the newest write or dry run, as returned by the cluster. They replace earlier warnings.
+        /// All warnings that the cluster returned for the newest write or dry run. They replace earlier
+        /// warnings.
         warnings: Vec<String>,
     },
     /// The operation's claim changed.
     ClaimChanged {
-        /// Claim event, as reported by the claim keeper.
+        /// Claim event, as the claim keeper reported it.
         news: ClaimEvent,
-        /// Time at which the claim event arrived.
+        /// Time at which the claim event was received.
         at: Timestamp,
     },
-    /// A prune was sent, and the object is being deleted. It counts as pruned once an observation shows that the object
-    /// is gone.
+    /// A prune was sent, and the object is being deleted. It counts as pruned once an observation shows that
+    /// it no longer exists.
     DeletionStarted {
         /// The prune. Its object has the UID recorded in the plan.
         task: TaskId,
     },
     /// A person approved a wave.
     Approved {
-        /// Position in the plan, counted from 0. The user interface counts from 1.
+        /// Position in the plan, starting at 0. The user interface starts at 1.
         wave: u32,
         /// Name of the person, as the caller gave it.
         by: String,
-        /// Reason; may be empty.
+        /// Reason. May be empty.
         reason: String,
-        /// Time at which the request arrived, which may be long before the wave.
+        /// Time at which the request was received, which may be long before the wave.
         at: Timestamp,
     },
-    /// Namespaces that the operation writes to were observed for the first time. If a namespace with the same name is
-    /// created later, it is a different namespace.
+    /// Namespaces that the operation writes to were observed for the first time. A namespace that is created
+    /// later under the same name is a different namespace.
     NamespacesObserved {
         /// Names and identities of the namespaces.
         namespaces: Vec<(String, ObjectIdentity)>,
     },
-    /// A namespace that the operation writes to, with everything in it, is lost. The current wave, if there is one,
+    /// A namespace that the operation writes to was lost with everything in it. The current wave, if any,
     /// fails.
     NamespaceLost {
-        /// `metadata.name` of the namespace. Another attempt makes a new plan.
+        /// `metadata.name` of the namespace. The next attempt creates a new plan.
         namespace: String,
         /// Reason for the loss.
         loss: Loss,
-        /// Time at which the observation arrived.
+        /// Time at which the observation was received.
         at: Timestamp,
     },
     /// Another attempt starts, with its own plan.
     ReplanStarted {
         /// Number of the attempt. The first attempt is 1.
         attempt: u32,
-        /// End of the wait before the attempt.
+        /// Time at which the wait before the attempt ended.
         at: Timestamp,
     },
-    /// A resource is being deleted, because its deletion was requested (no write could change it) or because another
-    /// client is deleting it. The resource is created again once it is gone.
+    /// A resource is being deleted, either because the operation requested it (no write could change the
+    /// resource) or because another client is deleting it. Once the resource no longer exists, it is
+    /// recreated.
     RecreationStarted {
-        /// Task of the resource. The task waits until the object is gone.
+        /// Task of the resource. The task waits until the object no longer exists.
         task: TaskId,
-        /// UID of the object being deleted.
+        /// UID of the object that is being deleted.
         uid: String,
     },
-    /// Objects are judged by these health rules from this event on. Before the first such event, no objects were
-    /// judged.
+    /// Objects are assessed by these health rules from this event on. Before the first such event, no objects
+    /// were assessed.
     HealthRulesSet {
         /// Digest by which the engine distinguishes sets of health rules.
         digest: Digest,
         /// Time from which the rules apply to this operation.
         at: Timestamp,
     },
-    /// A person skipped a task, marked it as done, or retried it. For a wave there is one event per task.
+    /// A user skipped a task, marked it as done, or retried it. If the request was for a wave, there is one
+    /// event per task.
     Overridden {
-        /// The task. A hook that may be running is stopped first.
+        /// The task. If it is a hook that may be running, the hook is stopped first.
         task: TaskId,
-        /// Decision. It also applies to later attempts, as long as they use the same plan.
+        /// Type of override. It also applies to later attempts, as long as they use the same plan.
         what: Override,
         /// Name of the person, as the caller gave it.
         by: String,
-        /// Reason; empty only for a retry.
+        /// Reason. Empty only for a retry.
         reason: String,
-        /// Time at which the request arrived.
+        /// Time at which the request was received.
         at: Timestamp,
     },
     /// The operation executes a stored plan, either unchanged or not at all.
     StoredPlanUsed {
-        /// The plan, with its approvals.
+        /// The plan and its approvals.
         plan: Box<StoredPlanRef>,
         /// Start of the operation.
         at: Timestamp,
@@ -423,7 +440,7 @@ impl OperationEvent {
         }
     }
 
-    /// Returns the only task that the event changes, if there is exactly one.
+    /// Returns the task that the event changes, if it changes exactly one.
     pub(crate) fn task(&self) -> Option<TaskId> {
         match self {
             Self::DryRunPassed { task, .. }
@@ -452,7 +469,7 @@ impl OperationEvent {
         }
     }
 
-    /// Returns true if the event proves that the cluster answered.
+    /// Returns true if the event proves that the cluster responded.
     pub(crate) fn is_cluster_answer(&self) -> bool {
         matches!(
             self,
@@ -473,14 +490,15 @@ impl OperationEvent {
         )
     }
 
-    /// Returns true if commands must wait until the event is durable. `is_hook` identifies the hooks among the tasks.
+    /// Returns true if commands must wait until the event is durable. `is_hook` identifies the hooks among
+    /// the tasks.
     ///
-    /// All other events only remove outstanding commands: if they are lost in a crash, the idempotent command runs
-    /// again and gives the same answer. They are written with the next urgent event, or after a while, so a wave needs
-    /// the same small number of flushes regardless of its width.
+    /// All other events only remove outstanding commands. If they are lost in a crash, the idempotent command
+    /// runs again and gives the same answer. They are written with the next urgent event, or after some time.
+    /// Every wave therefore needs the same small number of flushes, whatever its size.
     pub fn is_urgent(&self, is_hook: impl Fn(TaskId) -> bool) -> bool {
         match self {
-            // A hook's result is made durable immediately, because its object may be gone a moment later.
+            // A hook's result is made durable immediately, because its object may be deleted a moment later.
             Self::Applied { task, .. } | Self::TaskCompleted { task, .. } | Self::TaskFailed { task, .. } => {
                 is_hook(*task)
             }
@@ -500,7 +518,7 @@ impl OperationEvent {
             | Self::WarningsReceived { .. }
             | Self::NamespacesObserved { .. }
             | Self::GateEvaluated { verdict: Verdict::Closed { .. }, .. } => false,
-            // The pods may be gone before their logs could be read again.
+            // The pods may no longer exist if their logs had to be read again.
             Self::LogsStored { logs, .. } => !logs.is_empty(),
             _ => true,
         }
@@ -508,8 +526,8 @@ impl OperationEvent {
 }
 
 impl OperationEvent {
-    /// Returns true if the event explains what the operation is waiting for and why. People need it, and so does
-    /// recovery after a crash.
+    /// Returns true if the event explains what the operation is waiting for and why. Users need this
+    /// information, and so does recovery after a crash.
     pub(crate) fn is_status_event(&self) -> bool {
         matches!(
             self,

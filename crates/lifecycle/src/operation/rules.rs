@@ -1,4 +1,4 @@
-//! Predicates about an operation that several parts of the machine use. Each predicate depends only on the state.
+//! Predicates about an operation that several parts of the machine use. They depend only on the state.
 
 mod awaiting;
 mod task;
@@ -19,20 +19,22 @@ pub(crate) use task::{
     needs_establishment, target_namespaces,
 };
 
-/// Time for which an object of a kind without better evidence must look healthy after our write.
+/// Time for which an object must look healthy after the operation's write, if its kind doesn't provide better
+/// evidence.
 pub(crate) const SETTLE_TIME: Duration = Duration::from_secs(2);
 
 const ARGO_APPLICATION: (&str, &str) = ("argoproj.io", "Application");
 
 impl Operation {
-    /// Returns true if a wave has work to do. Waves whose tasks are all unchanged or were skipped by a person pass
-    /// immediately.
+    /// Returns true if a wave has work to do. A wave passes immediately if all of its tasks are unchanged or
+    /// were skipped by a user.
     pub(crate) fn has_work(&self, index: u32) -> bool {
         self.wave_tasks(index)
             .any(|(id, task, _)| task.action != Action::Unchanged && !self.is_overridden_as_done(id))
     }
 
-    /// Returns the first wave with work at or after `from`, among the SyncFail waves or among the other waves.
+    /// Returns the first wave with work at or after `from`, either among the SyncFail waves or among the
+    /// other waves.
     pub(crate) fn next_wave_with_work(&self, from: u32, sync_fail: bool) -> Option<u32> {
         self.waves_from(from, sync_fail).find(|index| self.has_work(*index))
     }
@@ -44,7 +46,7 @@ impl Operation {
             .map(|(index, _)| index)
     }
 
-    /// Returns true if people's decisions left no work in a wave that hasn't begun.
+    /// Returns true if users' overrides left no work in a wave that hasn't begun.
     pub(crate) fn is_settled_by_overrides(&self, index: u32) -> bool {
         let mut tasks = self.wave_tasks(index).filter(|(_, task, _)| task.action != Action::Unchanged);
         let is_settled = |(id, task, state): (TaskId, &Task, &TaskState)| {
@@ -66,7 +68,7 @@ impl Operation {
             .map(|(index, _)| index)
     }
 
-    /// Returns the current step of the task's wave, if it is the current wave.
+    /// Returns the current step of the task's wave, or `None` if the task isn't in the current wave.
     pub(crate) fn step_of_task(&self, id: TaskId) -> Option<WaveStep> {
         let (index, step) = self.current_wave()?;
         let wave = self.wave(index)?;
@@ -84,7 +86,7 @@ impl Operation {
         if self.cursor.wave == Some(index) { self.cursor.is_final } else { self.is_last_wave(index) }
     }
 
-    /// Computes [`Operation::is_final`] from the plan. Skipped tasks don't change what a wave waits for.
+    /// Computes [`Operation::is_final`] from the plan. Skipped tasks don't affect what a wave waits for.
     pub(crate) fn is_last_wave(&self, index: u32) -> bool {
         let does = |index| self.wave_tasks(index).any(|(_, task, _)| task.action != Action::Unchanged);
         !self.waves_from(index.saturating_add(1), false).any(does)
@@ -95,20 +97,20 @@ impl Operation {
         self.wave_hooks(index).next().is_some()
     }
 
-    /// Returns true if the wave's resources must become healthy before the wave passes (see the specification of
-    /// consequences that matter). The very last wave waits only if the request asks for it, or if a hook keeps an
-    /// operation with several waves running anyway.
+    /// Returns true if the wave's resources must become healthy before the wave passes (see the
+    /// specification, on consequences that matter). The very last wave waits only if the request specifies
+    /// it, or if a hook keeps an operation with several waves running anyway.
     pub(crate) fn needs_healthy_resources(&self, index: u32) -> bool {
         self.is_blocking_wave(index) || self.needs_healthy_application(index)
     }
 
-    /// Returns true if a later wave, or a hook, makes the wave wait for its resources.
+    /// Returns true if a later wave or a hook makes the wave wait for its resources.
     fn is_blocking_wave(&self, index: u32) -> bool {
         !self.can_end_without_health(index)
             && (!self.is_final_wave(index) || (self.has_hooks(index) && self.plan.is_multi_step()))
     }
 
-    /// Returns true if the wave waits until the application is healthy, as the request asks.
+    /// Returns true if the request specifies that the wave waits until the application is healthy.
     fn needs_healthy_application(&self, index: u32) -> bool {
         !self.can_end_without_health(index) && self.header.request.wait == WaitFor::Healthy
     }
@@ -117,9 +119,9 @@ impl Operation {
         self.is_sync_fail_wave(index) || self.has_wave_failed(index)
     }
 
-    /// Returns which resources of a wave are judged. All resources are judged if something waits for the wave or a hook
-    /// keeps it open anyway. Otherwise, if the operation waits for the application's health, the resources that count
-    /// for it are judged.
+    /// Returns the resources of a wave that are judged by their health. All resources are judged if another
+    /// wave waits for this one, or if a hook keeps it open anyway. Otherwise, if the operation waits for the
+    /// application's health, the resources that affect this health are judged.
     pub(crate) fn health_scope(&self, index: u32) -> HealthScope {
         if self.is_blocking_wave(index) || self.has_hooks(index) {
             HealthScope::All
@@ -140,8 +142,8 @@ impl Operation {
             }
     }
 
-    /// Returns the phase of a task according to its health. `None` while the phase is undecided. A missing or unknown
-    /// child doesn't degrade an app of apps (see the specification of application health).
+    /// Returns the phase of a task according to its health, or `None` while the phase is undecided. A missing
+    /// or unknown child doesn't degrade an app of apps (see the specification, on application health).
     pub(crate) fn task_phase_from_health(&self, task: &Task, status: HealthStatus) -> Option<OperationPhase> {
         let is_child = (task.gvk.group.as_str(), task.gvk.kind.as_str()) == ARGO_APPLICATION;
         let tells_nothing = matches!(status, HealthStatus::Missing | HealthStatus::Unknown);
@@ -151,14 +153,14 @@ impl Operation {
         phase_from_health(task.is_hook(), status)
     }
 
-    /// Returns true if the wave doesn't apply any manifests until pruned objects are gone. Otherwise it waits for their
-    /// deletion at its end.
+    /// Returns true if the wave applies no manifests until pruned objects no longer exist. Otherwise, it
+    /// waits for their deletion at its end.
     pub(crate) fn should_await_deletions(&self, index: u32) -> bool {
         !self.is_final_wave(index) || self.has_hooks(index) || self.header.request.wait == WaitFor::Healthy
     }
 
-    /// Returns true if a wave ends with a check of the namespaces that the operation writes to. This is the case for
-    /// the last wave, and for a failed wave, because a lost namespace may be the reason.
+    /// Returns true if a wave ends with a check of the namespaces that the operation writes to. The check is
+    /// needed for the last wave, and for a failed wave, because a lost namespace may be the cause.
     pub(crate) fn needs_verification(&self, index: u32) -> bool {
         let is_end = self.is_final_wave(index)
             || self.has_wave_failed(index)
@@ -166,8 +168,8 @@ impl Operation {
         !self.namespaces.is_empty() && !self.is_sync_fail_wave(index) && is_end
     }
 
-    /// Returns the namespace that the plan both prunes and writes to, if there is one, and the error message. PreDelete
-    /// hooks may be in that namespace, because they end before any object is pruned.
+    /// Returns a prune of a namespace that the plan also writes to, if there is one, and the error message.
+    /// PreDelete hooks may be in such a namespace, because they end before any object is pruned.
     pub(crate) fn pruned_namespace_in_use(&self) -> Option<(TaskId, String)> {
         let mut pruned = self
             .plan
@@ -186,7 +188,7 @@ impl Operation {
         self.plan.errors().is_empty()
     }
 
-    /// Returns true if a wave failed only because the server rejected the dry run made when the wave opened.
+    /// Returns true if a wave failed only because the server rejected the dry run at the opening of the wave.
     pub(crate) fn is_rejected_by_dry_run(&self, index: u32) -> bool {
         let is_tried = !self.header.request.options.skip_dry_run;
         let refused = |task: &Task, state: &TaskState| {
@@ -199,7 +201,7 @@ impl Operation {
         is_tried && self.has_wave_failed(index) && failed.all(|(_, task, state)| refused(task, state))
     }
 
-    /// Returns true if a task of the wave failed.
+    /// Returns true if any task of the wave has failed.
     pub(crate) fn has_wave_failed(&self, index: u32) -> bool {
         if self.cursor.wave == Some(index) {
             return self.cursor.unsuccessful_count > 0;
@@ -207,8 +209,8 @@ impl Operation {
         self.wave_tasks(index).any(|(_, _, state)| state.is_unsuccessful())
     }
 
-    /// Returns the reason why a task keeps its wave open, if it does, and whether only time can confirm its observed
-    /// health.
+    /// Returns the reason why a task keeps its wave open, if it does, and whether only time can confirm the
+    /// object's observed health.
     pub(crate) fn open_reason(&self, task: &Task, state: &TaskState) -> Option<(OpenReason, bool)> {
         let open = match state.progress {
             Progress::Stopping { .. } => OpenReason::Hook,
@@ -221,7 +223,7 @@ impl Operation {
         Some((open, self.weak_verdict(task, state).is_some()))
     }
 
-    /// Returns a verdict that only time can confirm, and the time at which it is confirmed.
+    /// Returns a verdict that only time can confirm, with the time at which it is confirmed.
     pub(crate) fn weak_verdict(&self, task: &Task, state: &TaskState) -> Option<(Timestamp, OperationPhase)> {
         let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
         let applied = state.applied.as_ref()?;
@@ -229,11 +231,12 @@ impl Operation {
         Some((applied.at + self.settle_time(), phase))
     }
 
-    /// Returns what a wave is waiting for.
+    /// Returns the tasks that a wave is waiting for, grouped by the reason.
     pub(crate) fn awaited_tasks(&self, index: u32) -> AwaitedTasks<'_> {
         AwaitedTasks {
             needs_healthy_resources: self.needs_healthy_resources(index),
-            // The outcome of a failed wave is known, and a finalizer may keep an object forever.
+            // A failed wave doesn't wait for deletions: its outcome is known, and a finalizer may keep an
+            // object forever.
             needs_deletions: !self.has_wave_failed(index),
             cursor: self.cursor_for_wave(index),
         }
@@ -253,11 +256,11 @@ impl Operation {
         })
     }
 
-    /// Returns the rest of the kind group that is being applied: consecutive tasks of the same kind, starting with the
-    /// first unfinished task.
+    /// Returns the rest of the kind group that is being applied: consecutive tasks of the same kind, starting
+    /// with the first unfinished task.
     ///
-    /// Groups run one after the other, and the tasks of a group run in parallel. A custom resource definition must be
-    /// established before the next group, which may contain objects of its kind.
+    /// Groups run one after the other, and the tasks within a group run in parallel. A custom resource
+    /// definition must be established before the next group, which may contain objects of its kind.
     pub(crate) fn current_apply_group(
         &self,
         index: u32,
@@ -268,14 +271,15 @@ impl Operation {
             .take_while(move |(_, task, _)| *kind.get_or_insert(&task.gvk.kind) == &task.gvk.kind)
     }
 
-    /// Returns true if all manifests of a wave were applied or rejected.
+    /// Returns true if all manifests of a wave were either applied or rejected.
     pub(crate) fn is_fully_applied(&self, index: u32) -> bool {
         self.remaining_wave_tasks(index)
             .filter(|(_, task, _)| task.action.writes_manifest())
             .all(|(_, _, state)| !is_unapplied(state))
     }
 
-    /// Returns true if the hook's policy deletes its object when the operation ends in this phase, and the object is known.
+    /// Returns true if the hook's object is known, and the hook's policy deletes it when the operation ends
+    /// in this phase.
     pub(crate) fn should_delete_at_end(&self, task: &Task, state: &TaskState, phase: OperationPhase) -> bool {
         // The superseding operation must find each hook's object as if the hook had run alone.
         let ended = if self.is_superseded() { state.phase } else { Some(phase) };
@@ -285,7 +289,7 @@ impl Operation {
             DeletePolicy::HookFailed
         };
         let Some(hook) = &task.hook else { return false };
-        // Objects of an earlier operation stay if a person skipped the hook before it was created.
+        // If a user skipped the hook before it was created, objects from an earlier operation are kept.
         let is_skipped = matches!(state.status, Some(ResultCode::Skipped | ResultCode::MarkedDone));
         if is_skipped && state.applied.is_none() && state.leftover.is_none() {
             return false;
@@ -293,14 +297,14 @@ impl Operation {
         !has_runner(task)
             && hook.has_delete_policy(policy)
             && !state.deleted
-            // An object that is being deleted doesn't need a second deletion.
+            // An object that is already being deleted doesn't need to be deleted again.
             && matches!(state.progress, Progress::Done | Progress::Waiting | Progress::Ready)
             && self.hook_uid(task, state).is_some()
             // A dry run doesn't write to the cluster, so it doesn't delete old hooks either.
             && !self.header.request.options.dry_run
     }
 
-    /// Returns the UID of the hook's object, as applied in this attempt or an earlier attempt, or as found in the
+    /// Returns the UID of the hook's object, as applied in this attempt or an earlier one, or as found in the
     /// cluster.
     pub(crate) fn hook_uid<'a>(&self, task: &'a Task, state: &'a TaskState) -> Option<&'a str> {
         let applied = state.applied.as_ref().map(|applied| &applied.uid);
@@ -308,11 +312,11 @@ impl Operation {
         applied.or(state.leftover.as_ref()).or(live).map(String::as_str)
     }
 
-    /// Returns true if the last log lines of a hook must still be read, because the hook failed or was ended by a
-    /// deadline, and its object will soon be deleted.
+    /// Returns true if the last log lines of a hook must still be read, because the hook failed or a deadline
+    /// ended it, and its object will soon be deleted.
     pub(crate) fn needs_logs(&self, task: &Task, state: &TaskState) -> bool {
         let is_asked = state.notes.as_ref().is_some_and(|notes| notes.logs.is_some());
-        // A hook that a person terminates hasn't failed.
+        // A hook hasn't failed if it ends because a user terminated the operation.
         let wanted = self.termination.as_ref().is_none_or(|termination| termination.message != TERMINATED);
         let ends_badly = match state.progress {
             Progress::Done => state.held && state.is_unsuccessful(),
@@ -327,7 +331,7 @@ impl Operation {
         matches!(self.stage, Stage::Terminating | Stage::Finishing { .. })
     }
 
-    /// Returns true if the operation must end immediately, regardless of what hangs, because a person terminated it.
+    /// Returns true if the operation must end immediately because a user terminated it, even if calls hang.
     pub(crate) fn should_end_immediately(&self) -> bool {
         let by_person = |termination: &Termination| {
             termination.by != messages::TERMINATED_BY_DEADLINE && !self.is_superseded()
@@ -335,7 +339,7 @@ impl Operation {
         self.stage == Stage::Terminating && self.termination.as_ref().is_some_and(by_person)
     }
 
-    /// Returns true if the operation ends because another operation supersedes it.
+    /// Returns true if the operation is ending because another operation supersedes it.
     pub(crate) fn is_superseded(&self) -> bool {
         self.termination
             .as_ref()
@@ -348,8 +352,8 @@ impl Operation {
         limit < 0 || i64::from(self.attempt.saturating_sub(1)) < limit
     }
 
-    /// Returns true if another attempt needs a new plan, because this attempt didn't begin its waves, its plan is
-    /// invalid, or it lost a namespace.
+    /// Returns true if another attempt needs a new plan. This is the case if this attempt didn't begin its
+    /// waves, has an invalid plan, or lost a namespace.
     pub(crate) fn needs_new_plan(&self) -> bool {
         let has_begun = self.failure.as_ref().is_some_and(|failure| failure.wave.is_some());
         !has_begun || !self.is_valid() || self.lost_namespace.is_some()
@@ -360,8 +364,8 @@ impl Operation {
         self.attempt.saturating_sub(1)
     }
 
-    /// Returns the error message of the destination namespace, if this operation had to create the namespace and
-    /// couldn't. In that case nothing else can work, including SyncFail hooks.
+    /// Returns the error message about the destination namespace, if this operation had to create it and
+    /// couldn't. Nothing else can succeed then, including SyncFail hooks.
     pub(crate) fn namespace_error(&self) -> Option<&str> {
         let wanted = &self.header.request.namespace;
         self.all_tasks()
@@ -375,8 +379,8 @@ impl Operation {
             .map(|(_, _, state)| state.message.as_str())
     }
 
-    /// Returns the deadline of the current wave. A wave that is only waiting for the fixed delay can't be late any
-    /// more.
+    /// Returns the deadline of the current wave. A wave that is only waiting for the fixed delay can't be
+    /// late anymore.
     pub fn wave_deadline(&self) -> Option<Timestamp> {
         let (index, step) = self.current_wave()?;
         let timeout = self.wave(index)?.timeout?;

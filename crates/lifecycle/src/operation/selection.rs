@@ -9,7 +9,7 @@ use tidegate_model::{Phase, Task, TaskId, WaveNumbers};
 use super::event::WaveName;
 use super::state::Operation;
 
-/// Scope of a request about part of an operation.
+/// Part of an operation that a request applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Scope {
@@ -19,15 +19,15 @@ pub enum Scope {
     Wave(WaveSelector),
 }
 
-/// A task, by the name of its object.
+/// A task, identified by its object.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TaskSelector {
-    /// Kind, case-insensitive.
+    /// Kind of the object, case-insensitive.
     pub kind: String,
     /// API group. `None` matches any group.
     pub group: Option<String>,
-    /// `metadata.name`.
+    /// `metadata.name` of the object.
     pub name: String,
     /// Namespace. `None` matches any namespace.
     pub namespace: Option<String>,
@@ -35,37 +35,38 @@ pub struct TaskSelector {
     pub phase: Option<Phase>,
 }
 
-/// A wave, by its number in the plan, or by its phase and its number in that phase.
+/// A wave, identified by its number in the plan, or by its phase and its number within that phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum WaveSelector {
-    /// Number in the plan, counted from 1, as in explanations.
+    /// Number in the plan, starting at 1, as in explanations.
     Number(u32),
     /// Name, such as `Sync/1`.
     Named(WaveName),
 }
 
-/// Reason why a text isn't the name of a task or a wave.
+/// Reason why a text doesn't identify a task or a wave.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidScope {
-    /// Not a valid task name.
+    /// The text is not a valid task name.
     #[error("invalid task {0:?}: use KIND/NAME or KIND.GROUP/NAME, such as Deployment/api")]
     Task(String),
-    /// Not a valid wave name.
+    /// The text is not a valid wave name.
     #[error(
         "invalid wave {0:?}: use PHASE/NUMBER, such as Sync/1, or the number of the wave in the plan, counted from 1"
     )]
     Wave(String),
-    /// Both a task and a wave, or neither.
+    /// Both a task and a wave are specified, or neither.
     #[error("name either a task or a wave")]
     Neither,
-    /// Not a phase.
+    /// The text is not a phase.
     #[error("invalid phase {0:?}: use PreSync, Sync, PostSync, SyncFail, PreDelete or PostDelete")]
     Phase(String),
 }
 
 impl Scope {
-    /// Parses a person's input: `Deployment/api`, with namespace and phase if the name is ambiguous, or `Sync/1`.
+    /// Parses a user's input: `Deployment/api`, with a namespace and a phase if the name is ambiguous, or
+    /// `Sync/1`.
     pub fn parse(
         task: Option<&str>,
         namespace: Option<&str>,
@@ -96,7 +97,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// Parses `Deployment/api`, or `Deployment.apps/api`, in any namespace and phase.
+/// Parses `Deployment/api` or `Deployment.apps/api`, in any namespace and phase.
 impl FromStr for TaskSelector {
     type Err = InvalidScope;
 
@@ -126,7 +127,7 @@ impl FromStr for WaveSelector {
     }
 }
 
-/// Returns the phase with this name, case-insensitive.
+/// Returns the phase with this name. The name is case-insensitive.
 fn parse_phase(text: &str) -> Result<Phase, InvalidScope> {
     use Phase::{PostDelete, PostSync, PreDelete, PreSync, Sync, SyncFail};
     [PreSync, Sync, PostSync, SyncFail, PreDelete, PostDelete]
@@ -180,12 +181,12 @@ impl WaveSelector {
 }
 
 impl Operation {
-    /// Returns the tasks with this name. Returns more than one task if the name is ambiguous.
+    /// Returns the tasks with this name, which are several if the name is ambiguous.
     pub(super) fn find_tasks(&self, name: &TaskSelector) -> Vec<TaskId> {
         self.plan.tasks_with_ids().filter(|(_, task)| name.matches(task)).map(|(id, _)| id).collect()
     }
 
-    /// Returns the tasks of the wave with this name. `None` if the wave doesn't exist.
+    /// Returns the tasks of a wave, or `None` if the wave doesn't exist.
     pub(super) fn find_wave_tasks(&self, choice: WaveSelector) -> Option<Vec<TaskId>> {
         let names = (0..).zip(self.wave_names());
         let waves = names.zip(&self.plan.waves).filter(|((index, name), _)| choice.matches(*index, *name));
@@ -194,7 +195,7 @@ impl Operation {
         Some(waves.flat_map(|(_, wave)| wave.task_ids()).collect())
     }
 
-    /// Returns the wave numbers that are shown to people.
+    /// Returns the wave numbers that users see.
     pub(super) fn wave_numbers(&self) -> WaveNumbers {
         self.plan.wave_numbers(self.header.request.deletion.is_some())
     }
@@ -205,7 +206,7 @@ impl Operation {
         self.plan.waves.iter().map(move |wave| WaveName::from_planned(wave, &numbers))
     }
 
-    /// Returns the name of a wave by its position in the plan.
+    /// Returns the name of a wave, given its position in the plan.
     pub(super) fn wave_name(&self, index: u32) -> Option<WaveName> {
         Some(WaveName::from_planned(self.wave(index)?, &self.wave_numbers()))
     }

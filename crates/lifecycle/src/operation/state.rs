@@ -1,4 +1,4 @@
-//! State of an operation. Built only by [`apply`](super::apply()).
+//! State of an operation. Only [`apply`](super::apply()) creates it.
 
 mod claim;
 mod cursor;
@@ -31,11 +31,11 @@ pub enum State {
     /// No event has been recorded yet.
     #[default]
     New,
-    /// Accepted, but not planned yet.
+    /// The operation was accepted but not planned yet.
     Accepted(Box<Header>),
-    /// Planned, but not finished.
+    /// The operation was planned but hasn't finished.
     Running(#[serde(deserialize_with = "operation::read")] Box<Operation>),
-    /// Finished. The state no longer changes.
+    /// The operation has finished. Its state no longer changes.
     Finished(#[serde(deserialize_with = "operation::read")] Box<Operation>),
 }
 
@@ -72,13 +72,13 @@ impl State {
         }
     }
 
-    /// Returns true if the operation must end immediately, regardless of what hangs, because a person terminated it and
-    /// its hooks are being stopped.
+    /// Returns true if the operation must end immediately, even if calls hang, because a user terminated it
+    /// and its hooks are being stopped.
     pub fn should_end_immediately(&self) -> bool {
         matches!(self, Self::Running(operation) if operation.should_end_immediately())
     }
 
-    /// Returns true if the operation judges objects and its recorded health rules differ from these rules.
+    /// Returns true if the operation assesses objects and its recorded health rules differ from these rules.
     pub fn needs_health_rules(&self, digest: Digest) -> bool {
         let Self::Running(operation) = self else { return false };
         operation.header.health_rules.as_ref().is_none_or(|known| known.digest != digest)

@@ -1,4 +1,4 @@
-//! Output format of operations for people and programs. Field names are a stable interface.
+//! Output format of operations for users and programs. The field names are a stable interface.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,68 +14,71 @@ use super::state::{
     no_claim_warning,
 };
 
-/// An operation in output.
+/// Operation in the output format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationView {
-    /// Operation id. `tidegate ops show` accepts it or its beginning.
+    /// ID of the operation. `tidegate ops show` accepts the full ID or a prefix.
     pub id: OperationId,
     /// Name of the operation's application.
     pub app: String,
     /// `Running`, `Terminating`, or the final phase: `Succeeded`, `Failed` or `Error`.
     pub phase: OperationPhase,
-    /// Same as `phase`, but `Superseded` if another operation took this operation's place. `phase` is then `Failed`.
+    /// Like `phase`, but `Superseded` if another operation superseded this one. In that case, `phase` is
+    /// `Failed`.
     #[serde(default)]
     pub outcome: OperationOutcome,
-    /// Requester; `None` if unknown. For a deletion, all known information about requester and reason.
+    /// Requester. `None` if unknown. For a deletion, this includes the reason and everything else that is
+    /// known about the request.
     #[serde(default)]
     pub initiated_by: Option<String>,
-    /// Reason; `None` if none was given.
+    /// Reason for the request. `None` if no reason was given.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Stored plan that the operation executes. `None` if the operation makes its own plan.
+    /// Stored plan that the operation executes. `None` if the operation creates its own plan.
     #[serde(default)]
     pub plan: Option<ExecutedPlanView>,
-    /// Current activity or wait, or the outcome.
+    /// Outcome, or the current activity or wait.
     pub message: String,
     /// Time at which the operation was accepted, before planning.
     pub started_at: Timestamp,
-    /// End time; `None` while the operation is running.
+    /// End time, or `None` while the operation is running.
     pub finished_at: Option<Timestamp>,
     /// Number of retries.
     pub retry_count: u32,
     /// Person who paused the operation, while it is paused.
     pub paused_by: Option<String>,
-    /// Person who terminated the operation, and the reason. Absent if no person terminated it, and before the operation
-    /// is planned.
+    /// Person who terminated the operation, with the reason. Absent if no person terminated it, or if it
+    /// hasn't been planned yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminated_by: Option<String>,
     /// Treatment of the application's objects, if the operation deletes the application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion: Option<Cascade>,
-    /// True for a dry run, which doesn't write to the cluster. Absent otherwise, and for operations whose events were
-    /// compacted.
+    /// True for a dry run, which doesn't write to the cluster. Absent for all other operations, and for
+    /// operations whose events were compacted.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// Waves of the plan.
     pub waves: Vec<WaveView>,
-    /// Results, in the order of their first recording.
+    /// Results, in the order in which they were first recorded.
     pub resources: Vec<ResourceResult>,
     /// Last log lines of failed hooks.
     #[serde(default)]
     pub hook_logs: Vec<HookLogView>,
     /// Findings of the plan.
     pub warnings: Vec<Warning>,
-    /// Claim; `None` for an operation without one.
+    /// Claim of the operation, or `None` if it runs without a claim.
     #[serde(default)]
     pub claim: Option<ClaimView>,
-    /// Health rules in use. `None` until the operation is planned.
+    /// Health rules in use, or `None` until the operation is planned.
     #[serde(default)]
     pub health_rules: Option<HealthRulesView>,
 }
 
 impl OperationView {
-    /// Returns the phase for people. For a dry run, it says that no changes were written, regardless of the outcome.
+    /// Returns the phase for display. For a dry run, the text says that no changes were written, regardless
+    /// of the outcome.
     pub fn describe_phase(&self) -> String {
         let outcome = OperationOutcome::from_phase(self.phase, &self.message);
         match (self.dry_run, self.phase.is_completed()) {
@@ -87,8 +90,8 @@ impl OperationView {
 }
 
 impl WaveView {
-    /// Returns the state in human-readable form. A wave is shown as skipped only if a person skipped some of
-    /// its tasks.
+    /// Returns the wave's state in human-readable form. A wave is shown as skipped only if a user skipped
+    /// some of its tasks.
     pub fn describe_state(&self) -> &str {
         match self.state.as_str() {
             "Skipped" if self.skipped > 0 => &self.state,
@@ -109,11 +112,12 @@ pub(super) fn format_dry_run_outcome(outcome: OperationOutcome) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutedPlanView {
-    /// Identifier of the plan: the SHA-256 of its content in hexadecimal. The first 12 digits are enough for people.
+    /// Hash that identifies the plan: the SHA-256 of its content in hexadecimal. For people, the first 12
+    /// digits are enough.
     pub hash: String,
-    /// Time at which the plan was created from the cluster.
+    /// Time at which the plan was computed from the cluster state.
     pub created_at: Timestamp,
-    /// Approvals with person, time and reason, in order. Empty if no approval was needed.
+    /// Approvals with the person, time and reason, in order. Empty if no approval was needed.
     pub approvals: Vec<PlanApproval>,
 }
 
@@ -124,13 +128,13 @@ impl From<&StoredPlanRef> for ExecutedPlanView {
 }
 
 impl ExecutedPlanView {
-    /// Returns the first digits of the hash, for people.
+    /// Returns the first digits of the hash, for display.
     pub fn short(&self) -> &str {
         self.hash.get(..12).unwrap_or(&self.hash)
     }
 }
 
-/// Health rules of an operation in output, identified by the first digits of their digests.
+/// Health rules of an operation in the output format, identified by the first digits of their digests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthRulesView {
@@ -150,21 +154,21 @@ impl From<&ActiveHealthRules> for HealthRulesView {
     }
 }
 
-/// Claim of an operation in output.
+/// Claim of an operation in the output format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClaimView {
     /// State of the claim.
     pub state: ClaimStatus,
-    /// Lease, as `namespace/name`, while the operation holds the claim.
+    /// The claim's Lease as `namespace/name`, while the operation holds the claim.
     pub lease: Option<String>,
     /// Number of holders so far, while the operation holds the claim.
     pub epoch: Option<u64>,
-    /// Time since which the operation has held the claim, or has been waiting for it.
+    /// Time since when the operation has held the claim or has been waiting for it.
     pub since: Option<Timestamp>,
-    /// Other operation that holds the claim.
+    /// The other operation that holds the claim.
     pub holder: Option<ClaimHolder>,
-    /// Reason why there is no claim, as returned by the cluster.
+    /// Reason why no claim is available, as the cluster returned it.
     pub reason: Option<String>,
 }
 
@@ -182,9 +186,9 @@ pub enum ClaimStatus {
     Held,
     /// The operation has finished and released the claim.
     Released,
-    /// No claim is available here.
+    /// No claim is available.
     Unavailable,
-    /// Another operation took the claim.
+    /// Another operation acquired the claim.
     Lost,
 }
 
@@ -192,11 +196,11 @@ pub enum ClaimStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HookLogView {
-    /// API group of the hook, empty for the core API.
+    /// API group of the hook. Empty for the core API.
     pub group: String,
-    /// `kind` of the hook.
+    /// Kind of the hook.
     pub kind: String,
-    /// `metadata.namespace` of the hook; empty if its kind is cluster-scoped.
+    /// `metadata.namespace` of the hook. Empty for cluster-scoped kinds.
     pub namespace: String,
     /// `metadata.name` of the hook.
     pub name: String,
@@ -208,17 +212,17 @@ pub struct HookLogView {
     pub text: String,
 }
 
-/// A wave in output.
+/// Wave in the output format.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaveView {
-    /// Phase of the wave: `PreSync`, `Sync` …
+    /// Phase of the wave, such as `PreSync` or `Sync`.
     pub phase: Phase,
-    /// Number within the phase, from the `sync-wave` annotations of the wave's objects. May be negative. Deletions use
-    /// the same numbers, in descending order.
+    /// Number within the phase, from the `sync-wave` annotations of the wave's objects. May be negative.
+    /// Deletions use the same numbers, in descending order.
     pub wave: i64,
-    /// `Pending`, `Passed`, `Failed`, `Stopped` (before it could end), `Skipped` (no work to do, or never reached), or
-    /// the current step: `Held`, `Pruning` … `Settling`.
+    /// `Pending`, `Passed`, `Failed`, `Stopped` (before it could end), `Skipped` (no work to do, or never
+    /// reached), or the current step: `Held`, `Pruning` … `Settling`.
     pub state: String,
     /// Number of objects in the wave.
     pub tasks: u32,
@@ -228,21 +232,21 @@ pub struct WaveView {
     /// Number of objects that the wave prunes.
     #[serde(default)]
     pub prunes: u32,
-    /// Number of finished objects, not counting failed and skipped objects.
+    /// Number of finished objects, without failed and skipped ones.
     pub done: u32,
-    /// Number of objects that a person skipped.
+    /// Number of objects that a user skipped.
     #[serde(default)]
     pub skipped: u32,
-    /// Time at which the wave was opened, in the newest attempt.
+    /// Time at which the newest attempt opened the wave.
     pub opened_at: Option<Timestamp>,
     /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// Time at which everything that the wave was waiting for was healthy. `None` for a failed wave, except in the
-    /// SyncFail phase.
+    /// Time at which everything that the wave was waiting for was healthy. `None` for a failed wave, except
+    /// in the SyncFail phase.
     pub passed_at: Option<Timestamp>,
 }
 
-/// Returns the operation for output. `None` before the operation was accepted.
+/// Returns the operation in the output format, or `None` before the operation is accepted.
 pub fn view(state: &State) -> Option<OperationView> {
     let header = state.header()?;
     let operation = state.operation();
@@ -273,7 +277,8 @@ pub fn view(state: &State) -> Option<OperationView> {
     })
 }
 
-/// Returns the person who terminated the operation. If it ended for another reason, its message contains the reason.
+/// Returns the person who terminated the operation. If it ended for another reason, the reason is in its
+/// message.
 fn terminated_by(operation: &Operation) -> Option<String> {
     let termination = operation.termination.as_ref().filter(|one| one.message == TERMINATED)?;
     let Requester { name: by, reason } = Requester::parse(&termination.by);
@@ -297,7 +302,8 @@ fn warnings(header: &Header, operation: Option<&Operation>) -> Vec<Warning> {
 
 fn claim_view(header: &Header, outcome: Option<&Outcome>) -> Option<ClaimView> {
     let request = header.request.claim.as_ref()?;
-    // A waiting operation may be ended by a person or a deadline, without having been rejected.
+    // A user or a deadline may end a waiting operation, so an ended operation wasn't necessarily refused the
+    // claim.
     let refused = outcome.is_some_and(|outcome| outcome.phase == OperationPhase::Error)
         && request.if_taken == ClaimConflictPolicy::Refuse;
     let blank =
@@ -337,7 +343,8 @@ fn wave_views(operation: &Operation) -> Vec<WaveView> {
         .zip(&operation.plan.waves)
         .map(|(index, wave)| {
             let times = operation.wave_times(index);
-            // Objects that are left alone, or that the wave doesn't wait for, count as done once the wave has passed.
+            // Objects that are kept, or that the wave doesn't wait for, count as done once the wave has
+            // passed.
             let done = operation
                 .wave_tasks(index)
                 .filter(|(_, _, state)| times.passed_at.is_some() || state.progress == Progress::Done)

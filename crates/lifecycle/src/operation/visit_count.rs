@@ -1,4 +1,4 @@
-//! Number of task visits, for tests of the amount of work.
+//! Number of task visits, for tests that measure the amount of work.
 
 use std::cell::Cell;
 
@@ -8,7 +8,7 @@ thread_local! {
     static VISIT_COUNT: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Counts a visit of a task.
+/// Records that a task was visited.
 pub(super) fn record_visit() {
     VISIT_COUNT.set(VISIT_COUNT.get() + 1);
 }

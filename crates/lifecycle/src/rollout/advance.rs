@@ -1,4 +1,4 @@
-//! Automatic transitions. All transitions of the machine are decided here.
+//! Automatic transitions. This module decides all transitions of the machine.
 
 use tidegate_model::Timestamp;
 
@@ -8,11 +8,13 @@ use super::request::{OnFailure, OnPending};
 use super::state::{Cause, End, Failure, Member, Progress, Rollout, Stage, State, StopOutcome, WorkKind};
 use crate::fleet::count;
 
-/// Returns the events that follow from the state and the time alone. Called repeatedly until the result is empty.
+/// Returns the events that follow from the state and the time alone. Called repeatedly until it returns no
+/// events.
 pub fn advance(state: &State, now: Timestamp) -> Vec<Event> {
     let State::Running(rollout) = state else { return Vec::new() };
     if let Stage::Ending { end, message, stops } = &rollout.stage {
-        // A termination request while the rollout is ending stops the running operations instead of waiting for them.
+        // If a user terminates a rollout that is already ending, the running operations are stopped.
+        // Otherwise, the rollout waits for them.
         return advance_ending(rollout, *end, message, *stops || rollout.terminated.is_some(), now);
     }
     if let Some(attribution) = &rollout.terminated {
@@ -41,8 +43,8 @@ fn end_rollout(end: End, message: String, stops: bool, now: Timestamp) -> Vec<Ev
     move_to(Stage::Ending { end, message, stops }, now)
 }
 
-/// Moves to the first open step, or to the end. If a step has passed and is open again, it continues without being held
-/// again.
+/// Moves to the first open step, or to the end. A step that had passed and is open again continues without
+/// being held again.
 fn move_to_next_stage(rollout: &Rollout, now: Timestamp) -> Vec<Event> {
     let Some(step) = rollout.first_open_step() else {
         return end_rollout(End::Completed, messages::completed_message(rollout), false, now);
@@ -74,7 +76,7 @@ fn detect_step_failure(rollout: &Rollout, step: u32, now: Timestamp) -> Option<V
     let state = rollout.step(step)?;
     if let Some(Failure { cause, message }) = state.failed.clone() {
         return match state.step.on_failure {
-            // The rollout is already paused. A person resumes it.
+            // The rollout is already paused, and a user must resume it.
             OnFailure::Pause => None,
             OnFailure::Abort => Some(end_rollout(End::Failed, message, cause == Cause::Deadline, now)),
             OnFailure::RollBack => Some(move_to(Stage::RollingBack { step }, now)),
@@ -92,7 +94,7 @@ fn detect_step_failure(rollout: &Rollout, step: u32, now: Timestamp) -> Option<V
     Some(vec![Event::StepFailed { step, failure: Failure { cause, message }, at: now }])
 }
 
-/// Handles members that have been Pending for too long.
+/// Handles Applications that have been Pending for too long.
 fn handle_overdue(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> {
     let Some(timeout) = rollout.options.pending_timeout else { return Vec::new() };
     let late = rollout
@@ -112,7 +114,7 @@ fn handle_overdue(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> {
     late.map(|(name, _)| event(name)).collect()
 }
 
-/// Promotes the next members, by name.
+/// Promotes the next Applications, in name order.
 fn promote_members(rollout: &Rollout, step: u32, work: WorkKind, now: Timestamp) -> Vec<Event> {
     rollout
         .members_in_step(step)
@@ -122,7 +124,8 @@ fn promote_members(rollout: &Rollout, step: u32, work: WorkKind, now: Timestamp)
         .collect()
 }
 
-/// Rolls back a step: first stops all work on a member, then promotes it to its previous state.
+/// Rolls back a step. For each Application, stops all work first, then promotes the Application to its
+/// previous state.
 fn advance_rollback(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> {
     let events: Vec<Event> = rollout
         .members_in_step(step)
@@ -150,7 +153,7 @@ fn advance_rollback(rollout: &Rollout, step: u32, now: Timestamp) -> Vec<Event> 
     end_rollout(end_as, message, false, now)
 }
 
-/// Returns the state of a member after its operation is stopped for a rollback.
+/// Returns the state of an Application after its operation was stopped for a rollback.
 fn stop_outcome(member: &Member) -> StopOutcome {
     match (member.touched, &member.before) {
         (false, _) => StopOutcome::Wait,
@@ -159,8 +162,8 @@ fn stop_outcome(member: &Member) -> StopOutcome {
     }
 }
 
-/// Returns true if a member is unhealthy after its operation and has no previous state. The rollout then no longer
-/// waits for it.
+/// Returns true if an Application is unhealthy after its operation and has no previous state. The rollout
+/// then no longer waits for it.
 fn has_no_rollback_target(member: &Member) -> bool {
     matches!(member.progress, Progress::Settling { .. }) && member.touched && member.before.is_none()
 }

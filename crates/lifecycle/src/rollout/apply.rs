@@ -1,5 +1,5 @@
-//! Applies events to the state. If an event is illegal in a state, the result is an error that names both, never a
-//! panic.
+//! Application of events to the state. If an event is illegal in a state, the result is an error that
+//! contains both. The code never panics.
 
 mod member;
 
@@ -36,7 +36,7 @@ pub fn apply(state: State, event: &Event) -> Result<State, IllegalEvent> {
     }
 }
 
-/// Returns the first words of an event without its content, which may be large.
+/// Returns the start of an event's text without its content, which may be large.
 fn event_name(event: &Event) -> String {
     match event {
         Event::Moved { to, .. } => format!("Moved to {}", to.name()),
@@ -97,7 +97,7 @@ fn finish_rollout(mut rollout: Box<Rollout>, end: End, message: &str, at: Timest
     State::Finished(rollout)
 }
 
-/// Applies an event to a running rollout. `None` if the event is illegal in this state.
+/// Applies an event to a running rollout. Returns `None` if the event is illegal in this state.
 fn apply_running(rollout: &mut Rollout, event: &Event) -> Option<()> {
     match event {
         Event::Moved { to, at } => apply_moved(rollout, to, *at),
@@ -197,8 +197,8 @@ fn apply_step_failed(rollout: &mut Rollout, step: u32, failure: &Failure, at: Ti
     Some(())
 }
 
-/// Ends a pause, during which deadlines stood still. A failed step gets its full time again, and the members that have
-/// failed so far no longer make it fail.
+/// Ends a pause. The time until a deadline didn't run during the pause. A failed step gets its full time
+/// again, and the Applications that have failed so far no longer make the step fail.
 fn apply_resumed(rollout: &mut Rollout, at: Timestamp) -> Option<()> {
     let paused = rollout.paused.take()?;
     let time = at.since(paused.at);

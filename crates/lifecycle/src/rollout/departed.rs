@@ -15,31 +15,32 @@ use crate::machine::IllegalEvent;
 /// Message for an Application about which nothing else is known.
 const LEFT_MESSAGE: &str = "left the ApplicationSet";
 
-/// An Application that left the ApplicationSet during a rollout.
+/// Application that left the ApplicationSet during a rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DepartedApplication")]
 pub struct DepartedMemberView {
     /// Name of the Application.
     pub application: String,
-    /// Number of the Application's step, counted from 1. `-1` if no step selected it.
+    /// Number of the Application's step, starting at 1. `-1` if no step selected it.
     pub step: String,
     /// Time at which the Application left.
     pub at: Timestamp,
-    /// Status at that time. Absent while the rollout is running, and if the events were compacted.
+    /// Status at that time. Absent while the rollout is running, or if the events were compacted.
     pub status: Option<MemberStatus>,
     /// Outcome, if it doesn't follow from the status.
     pub outcome: Option<MemberOutcome>,
     /// Progress at that time, as text.
     pub message: String,
-    /// Revisions of the Application's target. After a rollback, the revisions of its previous deployment.
+    /// Revisions of the Application's target. After a rollback, these are the revisions of its previous
+    /// deployment.
     pub target_revisions: Vec<String>,
-    /// Operation that had deployed these revisions, or was about to deploy them.
+    /// Operation that deployed these revisions, or was about to deploy them.
     pub operation: Option<OperationId>,
 }
 
-/// Returns the Applications that left, based on all events of a rollout, each with its progress, sorted by name.
-/// Applications that came back are omitted.
+/// Returns the Applications that left, with their progress, sorted by name. The result is based on all events
+/// of a rollout and omits Applications that came back.
 ///
 /// # Errors
 ///
@@ -100,7 +101,7 @@ fn departed_view(name: &str, before: &Member, at: Timestamp) -> DepartedMemberVi
     }
 }
 
-/// Describes the progress, in words that follow "left".
+/// Describes the progress of an Application, as a phrase that follows "left".
 fn describe_progress(before: &Member) -> String {
     match &before.progress {
         _ if before.place.step.is_none() => "while no step selected it".to_owned(),

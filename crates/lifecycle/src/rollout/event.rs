@@ -1,5 +1,6 @@
-//! Recorded events. They are append-only: a variant is never removed or reordered, because logs contain it. If a field of a
-//! variant changes, the variant gets the next kind number, and `read_earlier` reads its old layout.
+//! Recorded events. They are append-only: variants are never removed or reordered, because logs contain them.
+//! If a field of a variant changes, the variant gets the next kind number, and `read_earlier` reads its old
+//! layout.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, OperationId, OperationPhase, Timestamp};
@@ -13,13 +14,13 @@ use crate::operation::Verdict;
 /// A recorded event of a rollout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// The rollout exists from this event on, with its members assigned to steps.
+    /// The rollout exists from this event on. Its Applications are assigned to steps.
     Created {
-        /// ApplicationSet: `namespace/name`.
+        /// ApplicationSet, as `namespace/name`.
         set: String,
         /// `metadata.uid` of the ApplicationSet.
         uid: String,
-        /// Digest that distinguishes its targets from other targets of the ApplicationSet.
+        /// Digest that distinguishes the rollout's targets from other targets of the ApplicationSet.
         targets: Digest,
         /// Requester.
         by: String,
@@ -32,14 +33,14 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A transition of the state machine.
+    /// The state machine made a transition.
     Moved {
         /// New stage.
         to: Stage,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A gate answered about the held step.
+    /// A gate answered a query about the held step.
     GateAnswered {
         /// Name of the gate.
         gate: String,
@@ -48,55 +49,55 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A person approved a step.
+    /// A user approved a step.
     Approved {
         /// Index of the step.
         step: u32,
         /// Requester and reason.
         said: Attribution,
     },
-    /// A member's turn has come.
+    /// It is an Application's turn to be updated.
     Promoted {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A member's operation received its id, before the operation is requested.
+    /// An Application's operation got its ID, before the operation is requested.
     OperationAssigned {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
     },
-    /// A sync window or a missing approval is delaying a member's operation, or no longer delays it.
+    /// An Application's operation is delayed by a sync window or a missing approval, or is no longer delayed.
     SyncWindowChanged {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// Reason as text. `None` once there is no reason any more.
+        /// Reason for the delay, or `None` if the operation is no longer delayed.
         window: Option<String>,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A member's operation began.
+    /// An Application's operation began.
     OperationStarted {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A call about a member failed with a transient error. It is repeated at `retry_at`.
+    /// A call about an Application failed with a transient error. It is repeated at `retry_at`.
     CallFailed {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Error message.
         message: String,
         /// Time of the next call.
         retry_at: Timestamp,
     },
-    /// A member's operation has finished.
+    /// An Application's operation has finished.
     OperationEnded {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Final phase.
         phase: OperationPhase,
@@ -105,87 +106,87 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A member was observed in a state that the rollout isn't waiting for.
+    /// An Application was observed in a state that the rollout isn't waiting for.
     StatusObserved {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Observed state.
         sight: MemberObservation,
         /// Time of the event.
         at: Timestamp,
     },
-    /// An operation that the rollout did not start brought a member to its target.
+    /// An operation that the rollout didn't start brought an Application to its target.
     OperationAdopted {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
         /// Time of the observation.
         at: Timestamp,
     },
-    /// A member was observed Synced and Healthy after its operation.
+    /// An Application was observed Synced and Healthy after its operation.
     BecameHealthy {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A Healthy member is no longer Healthy while it is being watched before the next step.
+    /// A Healthy Application is no longer Healthy, while it is being watched before the next step.
     HealthLost {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Observed state.
         sight: MemberObservation,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A member has been Pending for longer than allowed, and the rollout is still waiting for it.
+    /// An Application has been Pending for longer than allowed, and the rollout is still waiting for it.
     Overdue {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A member's operation must end or never begin.
+    /// An Application's operation must end or never begin.
     StopRequested {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// State of the member afterwards.
+        /// State of the Application afterwards.
         then: StopOutcome,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A member's operation has finished, or is certain never to begin.
+    /// An Application's operation has finished, or is certain never to begin.
     Stopped {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A member must return to its previous state.
+    /// An Application must return to its previous state.
     RollbackStarted {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A person skipped a member.
+    /// A user skipped an Application.
     Skipped {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Requester and reason.
         said: Attribution,
     },
-    /// A person requested a retry for a member.
+    /// A user requested a retry for an Application.
     Retried {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Requester and reason.
         said: Attribution,
     },
-    /// A member is no longer an Application of the ApplicationSet.
+    /// An Application no longer belongs to the ApplicationSet.
     Removed {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
@@ -201,18 +202,18 @@ pub enum Event {
     StepFailed {
         /// Index of the step.
         step: u32,
-        /// Reason.
+        /// Reason for the failure.
         failure: Failure,
         /// Time of the event.
         at: Timestamp,
     },
-    /// A person paused the rollout.
+    /// A user paused the rollout.
     Paused(Attribution),
-    /// A person resumed the rollout.
+    /// A user resumed the rollout.
     Resumed(Attribution),
-    /// A person terminated the rollout.
+    /// A user terminated the rollout.
     TerminateRequested(Attribution),
-    /// The ApplicationSet now has other targets, or has the rollout's own targets again.
+    /// The ApplicationSet now has different targets, or has the rollout's own targets again.
     TargetsChanged {
         /// Digest of the targets.
         targets: Digest,
@@ -230,23 +231,23 @@ pub enum Event {
     },
 }
 
-/// An Application of the ApplicationSet, as recorded.
+/// Application of the ApplicationSet, as recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
-    /// Name.
+    /// Name of the Application.
     pub name: String,
-    /// Step.
+    /// Step to which the Application is assigned.
     pub place: Assignment,
-    /// Target.
+    /// Target of the Application.
     pub target: Target,
-    /// Previous deployment. `None` if the Application was never deployed.
+    /// Previous deployment, or `None` if the Application was never deployed.
     pub before: Option<DeployedState>,
-    /// Operation that already deployed the Application's target.
+    /// Operation that has already deployed the Application's target, if any.
     pub done_by: Option<OperationId>,
 }
 
 impl Event {
-    /// Returns the existing member to which the event refers, if any.
+    /// Returns the existing Application that the event is about, if any.
     pub fn member(&self) -> Option<&str> {
         match self {
             Self::Promoted { member, .. }

@@ -1,5 +1,5 @@
-//! Explains the current position of a rollout: awaited items and how long they have been awaited, deadlines, and the
-//! next step.
+//! Explains the current position of a rollout: the items that it is waiting for and for how long, deadlines,
+//! and the next step.
 
 use tidegate_model::Timestamp;
 
@@ -11,7 +11,7 @@ use super::view::list_overdue;
 use crate::fleet::{Explanation, count, describe_step, format_elapsed, sort_by_wait, step_name};
 use crate::operation::{APPROVAL_GATE, AwaitedItem, GATE_NOT_ANSWERED, NOT_OBSERVED, Verdict};
 
-/// Explains a rollout at `now`.
+/// Explains the state of a rollout at the time `now`.
 pub fn explain(state: &State, now: Timestamp) -> Explanation {
     Explanation { action: next_action(state, now), ..explain_state(state, now) }
 }
@@ -118,8 +118,8 @@ fn explain_rolling(rollout: &Rollout, step: u32, now: Timestamp) -> Explanation 
     explanation
 }
 
-/// Returns the awaited members, longest wait first. Omits members that are waiting for other members, unless people
-/// update the members one by one.
+/// Returns the Applications that the rollout is waiting for, longest wait first. Omits Applications that are
+/// waiting for other Applications, unless users update them one by one.
 fn awaited_members(rollout: &Rollout, step: Option<u32>, now: Timestamp) -> Vec<AwaitedItem> {
     let members = rollout.members.iter().filter(|(_, member)| match step {
         Some(step) => member.place.step == Some(step) && !rollout.is_settled(member),
@@ -132,7 +132,7 @@ fn awaited_members(rollout: &Rollout, step: Option<u32>, now: Timestamp) -> Vec<
     sort_by_wait(awaited.collect())
 }
 
-/// Returns the reason why a member isn't done. `None` if it is waiting for other members.
+/// Returns the reason why an Application isn't done, or `None` if it is waiting for other Applications.
 fn describe_wait(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<String> {
     let trouble = member.calls.describe_problem();
     let or_trouble = |text: String| if trouble.is_empty() { text } else { format!("{text}: {trouble}") };
@@ -156,7 +156,7 @@ fn describe_wait(rollout: &Rollout, member: &Member, now: Timestamp) -> Option<S
     }
 }
 
-/// Describes when a member will be retried.
+/// Describes when an Application will be retried.
 fn describe_retry_time(rollout: &Rollout) -> &'static str {
     match rollout.paused {
         Some(_) => "it is retried when the rollout is resumed",
@@ -164,7 +164,7 @@ fn describe_retry_time(rollout: &Rollout) -> &'static str {
     }
 }
 
-/// Returns the reason why a member whose operation succeeded doesn't count as Healthy.
+/// Returns the reason why an Application doesn't count as Healthy although its operation succeeded.
 fn describe_unhealthy(member: &Member) -> String {
     let Some(observation) = &member.seen else { return NOT_OBSERVED.to_owned() };
     let of_others = observation.deployed.as_ref() != Some(&member.target);

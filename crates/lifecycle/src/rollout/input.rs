@@ -1,4 +1,4 @@
-//! Inputs of a rollout: reports about its operations and members, people's requests, and new targets.
+//! Inputs of a rollout: reports about its operations and Applications, user requests, and new targets.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, HealthStatus, OperationId, OperationPhase};
@@ -7,58 +7,59 @@ use super::request::{MemberSpec, Request, Target};
 use crate::fleet::Scope;
 use crate::operation::{CallError, Verdict};
 
-/// One input from outside of the machine.
+/// Input from outside the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Request for a rollout.
+    /// A rollout is requested.
     Begin(Box<Request>),
-    /// Answer to [`Command::ChooseId`](super::Command): an unused id, or an error.
+    /// Answer to [`Command::ChooseId`](super::Command): an unused ID, or an error.
     IdChosen {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Id for the operation.
         operation: Result<OperationId, CallError>,
     },
-    /// Report of a [running](super::Command::Run) operation. It may be late or repeated.
+    /// Report about an operation that is [running](super::Command::Run). It may be late or repeated.
     OperationReported {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
-        /// Content.
+        /// Content of the report.
         report: OperationReport,
     },
-    /// Observed state of a member, now and after every change, while the member is being
-    /// [watched](super::Command::WatchMember). Observations may be old or repeated.
+    /// State of an Application that is being [watched](super::Command::WatchMember), reported once at the
+    /// start and after every change. Observations may be old or repeated.
     Observed {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Observed state.
         observation: MemberObservation,
     },
     /// Answer to [`Command::Stop`](super::Command): the operation has finished, or is certain never to begin.
     Stopped {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
-        /// Error if that hasn't been achieved yet.
+        /// An error if the operation hasn't been stopped yet.
         result: Result<(), CallError>,
     },
     /// Verdict of a gate. A repeated verdict is ignored.
     Gate {
-        /// Index of the step for which the gate was queried, counted from 0.
+        /// Index of the step for which the gate was queried, starting at 0.
         step: u32,
         /// Name of the gate.
         gate: String,
         /// Verdict: open, or closed with the reason.
         verdict: Verdict,
     },
-    /// An engine resumes the rollout. Gates that were open when the previous engine stopped may be closed by now.
+    /// An engine resumes the rollout. Gates that were open when the previous engine stopped may be closed by
+    /// now.
     Recovered,
-    /// A member is no longer an Application of the ApplicationSet.
+    /// An Application no longer belongs to the ApplicationSet.
     Gone {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
     },
     /// An Application was added to the ApplicationSet.
@@ -71,58 +72,59 @@ pub enum Input {
         /// Digest of the targets.
         targets: Digest,
     },
-    /// A person's request.
+    /// A user made a request.
     UserRequest {
         /// Content of the request.
         request: UserRequest,
         /// Requester.
         by: String,
-        /// Reason; may be empty.
+        /// Reason. May be empty.
         reason: String,
     },
-    /// The engine itself gives up on the rollout.
+    /// The engine gives up on the rollout.
     Abort {
         /// Reason.
         reason: String,
     },
 }
 
-/// A person's request.
+/// User request about a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserRequest {
     /// Approve a step.
     Approve {
-        /// Number of the step, counted from 1. `None` for the step that is waiting for approval now.
+        /// Number of the step, starting at 1. `None` for the step that is waiting for approval now.
         step: Option<u32>,
     },
-    /// Continue without a member, or without all members of a step that aren't Healthy.
+    /// Continue without an Application, or without all Applications of a step that aren't Healthy.
     Skip(Scope),
-    /// Try again to deploy the target of a member, or the targets of all failed members of a step.
+    /// Try again to deploy the target of an Application, or the targets of all failed Applications of a step.
     Retry(Scope),
-    /// Don't start any more work. Running work continues, and deadlines stand still.
+    /// Don't start any more work. Running work continues, but the time until a deadline doesn't run.
     Pause,
-    /// Resume.
+    /// Resume the rollout.
     Resume,
     /// Stop running work, then end the rollout.
     Terminate,
 }
 
-/// Report of a member's operation.
+/// Report about an Application's operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperationReport {
     /// A sync window delays the start of the operation.
     Delayed {
-        /// Sync window and its end, as text.
+        /// Description of the sync window and its end.
         window: String,
     },
     /// The operation's plan isn't approved.
     Unapproved {
-        /// Plan and required approver, as text.
+        /// Description of the plan and the approval that it requires.
         plan: String,
     },
     /// The operation began.
     Started,
-    /// The operation doesn't begin, because the Application is already Synced with the target that it would deploy.
+    /// The operation doesn't begin, because the Application is already Synced with the target that the
+    /// operation would deploy.
     Deployed {
         /// Operation that deployed this target.
         operation: OperationId,
@@ -138,24 +140,25 @@ pub enum OperationReport {
     Failed(CallError),
 }
 
-/// State of an Application at one point in time.
+/// State of an Application at a specific time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberObservation {
-    /// Newest of the Application's operations that succeeded and had finished *before* the Application was compared.
+    /// Newest operation of the Application that succeeded and had finished *before* the Application was
+    /// compared.
     pub operation: Option<OperationId>,
     /// Target that this operation deployed.
     pub deployed: Option<Target>,
     /// True if the Application is Synced.
     pub synced: bool,
-    /// Health.
+    /// Health of the Application.
     pub health: HealthStatus,
     /// Reason why the Application isn't healthy. May be empty.
     pub message: String,
 }
 
 impl MemberObservation {
-    /// Returns the operation that proves that this target was deployed: the operation deployed the target, and the
-    /// Application hasn't changed since.
+    /// Returns the operation that proves that this target was deployed. The operation deployed the target,
+    /// and the Application hasn't changed since then.
     pub(crate) fn evidence_of(&self, target: &Target) -> Option<OperationId> {
         self.operation.filter(|_| self.synced && self.deployed.as_ref() == Some(target))
     }

@@ -11,14 +11,14 @@ use crate::driver::{LAZY_EVENT_WAIT_MAX, STATUS_EVENT_WAIT_MAX};
 use crate::machine::{IllegalEvent, Machine, Outstanding, Urgency};
 use crate::operation::Verdict;
 
-/// One progressive sync, from start to end.
+/// A progressive sync, from start to end.
 #[derive(Clone, Copy, Debug)]
 pub enum ProgressiveSync {}
 
-/// Object of an observation. Only the newest observation of each object counts.
+/// Object that an observation is about. Only the newest observation of each object counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObservationKey {
-    /// State of a member.
+    /// State of an Application.
     Member(String),
     /// Verdict of a gate.
     Gate(String),
@@ -54,7 +54,7 @@ impl Machine for ProgressiveSync {
     fn restarted_subjects(state: &State, event: &Event) -> Vec<Subject> {
         let Some(rollout) = state.rollout() else { return Vec::new() };
         match (event, &rollout.stage) {
-            // After a failed call, the subscription sends no more reports.
+            // After a failed call, the subscription doesn't send any more reports.
             (Event::CallFailed { member, .. }, _) => vec![Subject::Operation(member.clone())],
             // The same step may be held again before any command has run, so its gates must be queried again.
             (Event::Moved { .. }, Stage::Held { step }) => {
@@ -82,7 +82,8 @@ impl Machine for ProgressiveSync {
 
     fn urgency(_: &State, event: &Event) -> Urgency {
         match event {
-            // Each of these events follows again from the recorded state, or is reported again by its subscription.
+            // If one of these events is lost, it follows again from the recorded state or is reported again
+            // by its subscription.
             Event::Promoted { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),
             Event::SyncWindowChanged { .. }
             | Event::OperationStarted { .. }

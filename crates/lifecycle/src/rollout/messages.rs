@@ -8,13 +8,12 @@ use tidegate_model::format_duration;
 use super::state::{Cause, End, Member, Progress, Rollout, StopOutcome, WorkKind};
 use crate::fleet::{Attribution, format_application_count, join_names, step_name};
 
-/// Reason in `operation.info` of every operation that a rollout starts.
+/// Reason that every operation started by a rollout has in `operation.info`.
 pub const OPERATION_REASON: &str = "ApplicationSet RollingSync triggered a sync of this Application resource";
 
 pub(super) const COMPLETED_MESSAGE: &str = "ApplicationSet Rollout has completed";
 pub(super) const SUPERSEDED_MESSAGE: &str = "the ApplicationSet has new targets; a new rollout deploys them";
-pub(super) const NO_PREVIOUS_DEPLOYMENT: &str =
-    "there is nothing to roll back to: nothing was deployed before";
+pub(super) const NO_PREVIOUS_DEPLOYMENT: &str = "there is no previous deployment to roll back to";
 
 pub(super) const RESYNC_MESSAGE: &str = "Application needs another sync, setting status to Waiting";
 
@@ -36,7 +35,7 @@ pub(super) fn delay_message(window: &str) -> String {
     if is_missing_approval(window) { window.to_owned() } else { format!("a sync window: {window}") }
 }
 
-/// Returns the message of a member.
+/// Returns the message of an Application.
 pub(super) fn member_message(member: &Member) -> String {
     let same = "updating status from Pending to Progressing";
     match &member.progress {
@@ -106,7 +105,7 @@ pub(super) fn terminated_message(attribution: &Attribution) -> String {
     format!("terminated by {}", attribution.display())
 }
 
-/// Returns the message of a completed rollout, including the members that were left behind.
+/// Returns the message of a completed rollout, including the Applications that were left behind.
 pub(super) fn completed_message(rollout: &Rollout) -> String {
     let names_of = |is_it: fn(&Progress) -> bool| -> Vec<&str> {
         let members = rollout.members.iter().filter(|(_, member)| member.place.step.is_some());
@@ -156,7 +155,7 @@ pub(super) fn step_failed_message(rollout: &Rollout, step: u32, cause: Cause) ->
     }
 }
 
-/// Returns the message of a rollback, with its reason.
+/// Returns the message of a rollback, including its reason.
 pub(super) fn rollback_message(rollout: &Rollout, step: u32) -> String {
     let failure = rollout.step(step).and_then(|step| step.failed.as_ref());
     let why = failure.map(|failure| format!(": {}", failure.message)).unwrap_or_default();

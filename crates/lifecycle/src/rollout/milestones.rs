@@ -9,7 +9,7 @@ use crate::fleet::{Attribution, Milestone, MilestoneReason, format_application_c
 /// Returns all milestones so far that are still relevant.
 pub fn milestones(state: &State) -> Vec<Milestone> {
     let Some(rollout) = state.rollout() else { return Vec::new() };
-    // Called after every change, possibly with thousands of members and many steps.
+    // This function is called after every change, possibly with thousands of Applications and many steps.
     let mut members = BTreeMap::<u32, u32>::new();
     for step in
         rollout.members.values().filter_map(|member| member.place.step.filter(|_| member.is_selected()))
@@ -65,7 +65,7 @@ fn step_milestones(rollout: &Rollout, step: u32, state: &StepState, members: u32
             Cause::Failures(_) => MilestoneReason::StepFailed,
         };
         let what = format!("failed-{}", state.forgiven);
-        // The age of the end shows whether it is news.
+        // The time of the end shows whether it is news.
         let at = rollout.outcome.as_ref().map(|outcome| outcome.at);
         all.push(milestone(&what, reason, failure.message.clone(), at));
     }

@@ -1,5 +1,5 @@
-//! State machine of one progressive sync. It updates the Applications of an ApplicationSet, step by step, to one set of
-//! target revisions. Other targets are another rollout with its own stream.
+//! State machine of a progressive sync. It updates an ApplicationSet's Applications step by step to one set
+//! of target revisions. Different targets are a different rollout with its own stream.
 //!
 //! ```text
 //! Begun → Held(k) → Rolling(k) → Held(k+1) … → Ending → Finished
@@ -9,10 +9,11 @@
 //! member  Waiting → Promoted → Named → Running → Settling → Healthy
 //! ```
 //!
-//! The rollout never starts a sync itself. It decides when a sync must start, has an outstanding command that an
-//! operation with a recorded id must exist, and is notified of the operation's outcome. A member counts as Healthy only
-//! after it was observed Synced and Healthy *after an operation that deployed its exact target*, identified by its id.
-//! Earlier states of an Application, states of other targets, and the clock never count.
+//! The rollout never starts a sync itself. It decides when a sync must start, and has an outstanding command
+//! which says that an operation with a recorded ID must exist. It is then notified of the operation's
+//! outcome. An Application counts as Healthy only after it was observed Synced and Healthy *after an
+//! operation that deployed its exact target*, identified by its ID. Earlier states of an Application, states
+//! of other targets, and the clock never count.
 //!
 //! * `request`: content of a request
 //! * `event`: recorded events
@@ -23,7 +24,7 @@
 //! * [`outstanding`](outstanding()): outstanding commands
 //! * `rules`: predicates that the other modules share
 //! * `messages`: texts that users match on
-//! * [`view`](view()) and [`explain`](explain()): output for people
+//! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;
 mod apply;

@@ -14,25 +14,25 @@ mod tests;
 enum Wait<'a> {
     /// The rollout is starting.
     Start,
-    /// A person must resume the rollout.
+    /// A user must resume the rollout.
     Resume,
-    /// A person must resume the rollout after the failure of a step.
+    /// A user must resume the rollout after the failure of this step.
     Failure(u32),
     /// A step needs an approval.
     Approval,
-    /// A step is soaking.
+    /// A step is soaking until this time.
     Soak(Timestamp),
     /// A gate is closed.
     Gate(&'a str, &'a str),
-    /// Gates haven't answered.
+    /// Gates haven't answered yet.
     Gates,
     /// An Application failed.
     FailedMember(&'a str),
-    /// An Application must be synced by a person (`maxUpdate: 0`).
+    /// A user must sync an Application (`maxUpdate: 0`).
     ManualSync(&'a str),
-    /// A sync is waiting for a window or an approval.
+    /// A sync is waiting for a sync window or an approval.
     Delayed(&'a str),
-    /// A synced Application isn't Synced and Healthy.
+    /// An Application has been synced, but isn't Synced and Healthy yet.
     Health(&'a str),
     /// An operation is running.
     Operation(&'a str),
@@ -42,9 +42,9 @@ enum Wait<'a> {
     Stop(&'a str),
     /// An Application is being retried.
     Retry(&'a str),
-    /// The next step is starting.
+    /// The next step is about to start.
     NextStep,
-    /// Running operations are ending.
+    /// The running operations are ending.
     End,
     /// The rollout completed.
     Completed,
@@ -75,7 +75,9 @@ impl Wait<'_> {
             Self::Start => NextAction::wait("the first step is evaluated"),
             Self::Resume => NextAction::run(resume, "continues it"),
             Self::Failure(step) => NextAction::run(resume, "continues it without the failed Applications")
-                .or(&format!("before that, `tidegate appset retry {set} --step {step}` repeats what failed")),
+                .or(&format!(
+                    "before that, `tidegate appset retry {set} --step {step}` retries the failed Applications"
+                )),
             Self::Approval => NextAction::run(format!("tidegate appset approve {set}"), "opens the step"),
             Self::Soak(until) => NextAction::wait(&format!("the soak time ends at {until}")),
             Self::Gate(gate, reason) => NextAction::wait(&format!("the gate {gate} opens ({reason})")),
@@ -159,7 +161,7 @@ fn held_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     closed.or(soak).unwrap_or(Wait::Gates)
 }
 
-/// Returns the wait that most needs a person's action, otherwise the longest wait.
+/// Returns the wait that most needs a user's action, otherwise the longest wait.
 fn rolling_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     let unsettled = rollout.members_in_step(step).filter(|(_, member)| !rollout.is_settled(member));
     let waits = unsettled.filter_map(|(name, member)| {
@@ -170,7 +172,7 @@ fn rolling_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     first.map_or(Wait::NextStep, |(_, _, wait)| wait)
 }
 
-/// Returns the order in which the waits of Applications are reported.
+/// Returns the priority in which the waits of Applications are reported.
 fn rank(wait: &Wait<'_>) -> u8 {
     match wait {
         Wait::FailedMember(_) => 0,
@@ -191,7 +193,7 @@ fn member_wait<'a>(rollout: &Rollout, name: &'a str, member: &Member, now: Times
         Progress::Settling { .. } => Some(Wait::Health(name)),
         Progress::Stopping { .. } => Some(Wait::Stop(name)),
         Progress::Failed { .. } => Some(Wait::FailedMember(name)),
-        // The member is waiting for other members, or is done.
+        // The Application is waiting for other Applications, or is done.
         Progress::Waiting
         | Progress::Healthy { .. }
         | Progress::RolledBack { .. }

@@ -1,4 +1,5 @@
-//! Outstanding commands of a rollout. They depend only on state and time, so recovery doesn't need its own code path.
+//! Outstanding commands of a rollout. They depend only on the state and the time, so recovery doesn't need
+//! separate code.
 
 use tidegate_model::Timestamp;
 
@@ -19,7 +20,8 @@ pub fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
     outstanding
 }
 
-/// Adds a member's commands. During a pause no work starts, but running operations are still observed.
+/// Adds the commands about an Application. During a pause, no work starts, but running operations are still
+/// observed.
 fn add_member_commands(
     rollout: &Rollout,
     name: &str,

@@ -9,7 +9,7 @@ use super::status::MemberStatus;
 use super::view::status_message;
 use crate::fleet::count;
 
-/// Maximum number of revisions named in a list; each Application may have its own.
+/// Maximum number of revisions in a list entry. Each Application may have its own revisions.
 const REVISIONS_MAX: usize = 5;
 
 impl LogRecord for Event {
@@ -69,33 +69,33 @@ impl LogRecord for State {
     }
 }
 
-/// Details of a rollout in a list. The log keeps them for longer than the events. Their layout is part of the on-disk
-/// format.
+/// Details of a rollout in a list. The log keeps them longer than the events. Their layout is part of the
+/// on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
-    /// Digest that distinguishes its targets from other targets of the ApplicationSet.
+    /// Digest that distinguishes the rollout's targets from other targets of the ApplicationSet.
     pub targets: Digest,
-    /// Outcome.
+    /// Outcome, if the rollout has finished.
     pub end: Option<End>,
     /// True while the rollout is paused.
     pub paused: bool,
-    /// Current state as text.
+    /// Description of the current state.
     pub message: String,
-    /// Number of finished steps, and number of all steps.
+    /// Number of finished steps, and total number of steps.
     pub steps: (u32, u32),
-    /// Number of Healthy members, and number of members that a step selects.
+    /// Number of Healthy Applications, and number of Applications that a step selects.
     pub members: (u32, u32),
-    /// Requester; empty if unknown.
+    /// Requester. Empty if unknown.
     pub by: String,
-    /// Distinct target revisions of its members, up to a maximum; empty if unknown.
+    /// Distinct target revisions of the Applications, up to a maximum. Empty if unknown.
     pub revisions: Vec<String>,
-    /// Number of members that a step selects and a person skipped. They don't count as Healthy.
+    /// Number of Applications that a step selects and a user skipped. They don't count as Healthy.
     pub skipped: u32,
 }
 
 impl Details {
-    /// Returns the details of a rollout in this state. `None` before it began. Called for every batch, so it doesn't
-    /// build a view.
+    /// Returns the details of a rollout in this state, or `None` before it begins. Called for every batch, so
+    /// it doesn't build a view.
     pub fn from_state(state: &State) -> Option<Self> {
         let rollout = state.rollout()?;
         let selected = || rollout.members.values().filter(|member| member.is_selected());

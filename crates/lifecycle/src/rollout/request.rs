@@ -11,13 +11,13 @@ use crate::fleet::{Expression, Labels, MaxUpdate};
 /// Request for a progressive sync.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// ApplicationSet: `namespace/name`.
+    /// ApplicationSet, as `namespace/name`.
     pub set: String,
     /// `metadata.uid` of the ApplicationSet.
     pub uid: String,
-    /// Digest of the targets, which identifies the rollout among the rollouts of its ApplicationSet.
+    /// Digest of the targets, which identifies the rollout among all rollouts of its ApplicationSet.
     pub targets: Digest,
-    /// Requester and reason, as one text ([`Requester`](tidegate_model::Requester)).
+    /// Requester and reason, as one string ([`Requester`](tidegate_model::Requester)).
     pub by: String,
     /// Steps, in order.
     pub steps: Vec<Step>,
@@ -30,88 +30,90 @@ pub struct Request {
 /// A step.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Step {
-    /// Selector of its members: all expressions must match.
+    /// Selector for the step's Applications. All expressions must match.
     pub expressions: Vec<Expression>,
-    /// Maximum number of members of the step updated at once.
+    /// Maximum number of the step's Applications that are updated at once.
     pub max_update: MaxUpdate,
-    /// Gates that must open before the step begins: `approval`, `soak:10m`, or the name of a gate that is queried.
+    /// Gates that must open before the step begins: `approval`, `soak:10m`, or the name of a gate that is
+    /// queried.
     pub gates: Vec<String>,
-    /// Maximum duration, counted from the opening of the step. `None` for no limit.
+    /// Maximum duration, counted from the opening of the step. `None` means no limit.
     pub deadline: Option<Duration>,
-    /// Maximum number of failed members that the rollout tolerates. `None`: a failed member keeps its place and the
-    /// step open until a person handles it.
+    /// Maximum number of failed Applications that the rollout tolerates. With `None`, a failed Application
+    /// keeps its place and keeps the step open until a user handles the failure.
     pub max_failures: Option<u32>,
-    /// Action when more members fail or the deadline passes.
+    /// Action to take when more Applications fail or the deadline passes.
     pub on_failure: OnFailure,
 }
 
-/// Action when a step fails.
+/// Action to take when a step fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OnFailure {
-    /// The rollout is paused until a person resumes it.
+    /// The rollout is paused until a user resumes it.
     #[default]
     Pause,
-    /// The rollout ends. It waits for running operations, but stops them after a missed deadline.
+    /// The rollout ends. It waits for running operations, but stops them if a deadline passed.
     Abort,
-    /// The members of this step return to their previous deployments, and the rollout ends.
+    /// The Applications of the step return to their previous deployments, and the rollout ends.
     RollBack,
 }
 
 /// Options of a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
-    /// Maximum time that a member may be Pending, that is, promoted without its operation having begun. Delays by a
-    /// sync window don't count.
+    /// Maximum time for which an Application may be Pending, which means that it was promoted but its
+    /// operation hasn't begun. Delays by a sync window don't count.
     pub pending_timeout: Option<Duration>,
-    /// Action when a member is Pending for longer.
+    /// Action to take when an Application is Pending for longer.
     pub on_pending: OnPending,
-    /// Effect of new targets on this rollout.
+    /// Effect that new targets have on this rollout.
     pub on_new_targets: OnNewTargets,
 }
 
-/// Action for a member that has been Pending for too long.
+/// Action to take on an Application that has been Pending for too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnPending {
-    /// The rollout keeps waiting for it, with a warning.
+    /// The rollout keeps waiting for the Application, with a warning.
     #[default]
     Hold,
-    /// Its operation is withdrawn, and it counts as failed.
+    /// The Application's operation is withdrawn, and the Application counts as failed.
     Fail,
-    /// Its operation is withdrawn, and it counts as Healthy, as in Argo CD 3.2.
+    /// The Application's operation is withdrawn, and the Application counts as Healthy, as in Argo CD 3.2.
     Healthy,
 }
 
-/// Effect of new targets of the same ApplicationSet on a running rollout.
+/// Effect that new targets of the same ApplicationSet have on a running rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnNewTargets {
-    /// Running operations are stopped, no more operations start, and the rollout ends. A paused rollout ends when it is
-    /// resumed.
+    /// Running operations are stopped, no more operations start, and the rollout ends. A paused rollout ends
+    /// when it is resumed.
     #[default]
     Supersede,
-    /// The running rollout is finished first.
+    /// The running rollout is completed first.
     Finish,
 }
 
-/// An Application of the ApplicationSet.
+/// Application of the ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberSpec {
-    /// Name that is unique in the ApplicationSet. Includes the namespace if it differs from the ApplicationSet's.
+    /// Name, unique within the ApplicationSet. Includes the namespace if it differs from the
+    /// ApplicationSet's.
     pub name: String,
     /// Labels, as generated by the ApplicationSet.
     pub labels: Labels,
-    /// Target.
+    /// Target of the Application.
     pub target: Target,
-    /// Current deployment. `None` if the Application was never deployed.
+    /// Current deployment, or `None` if the Application was never deployed.
     pub before: Option<DeployedState>,
-    /// Operation that already deployed this exact target, if the Application has since been observed Synced and
-    /// Healthy. No work is left in that case.
+    /// Operation that has already deployed this exact target, if the Application has since been observed
+    /// Synced and Healthy. In that case, no work is left.
     pub done_by: Option<OperationId>,
 }
 
 /// Deployment of an Application at the start of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeployedState {
-    /// Newest successful operation, if it is known. This operation and earlier operations aren't evidence for this
+    /// Newest successful operation, if known. Neither it nor earlier operations are evidence for this
     /// rollout.
     pub operation: Option<OperationId>,
     /// Target that this operation deployed.
@@ -123,7 +125,7 @@ pub struct DeployedState {
 pub struct Target {
     /// Revisions, one per source, in order.
     pub revisions: Vec<String>,
-    /// Digest of the Application's generated spec. If only the spec changes, that is also a new target.
+    /// Digest of the Application's generated spec. If only the spec changes, it is also a new target.
     pub spec: Digest,
 }
 

@@ -1,4 +1,4 @@
-//! Predicates that the functions of the machine share.
+//! Predicates that several functions of the machine share.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::fleet::{Assignment, Labels, assign_step, count, join_names_by_place};
 use crate::operation::{APPROVAL_GATE, Verdict, is_built_in_gate, soak_duration};
 
 impl Progress {
-    /// Returns the member's operation in this progress.
+    /// Returns the Application's operation in this progress, if any.
     pub(super) fn operation(&self) -> Option<OperationId> {
         match self {
             Self::Named { operation, .. }
@@ -25,17 +25,19 @@ impl Progress {
         }
     }
 
-    /// Returns true if the member was promoted and its operation hasn't finished.
+    /// Returns true if the Application was promoted and its operation hasn't finished.
     pub(super) fn is_active(&self) -> bool {
         matches!(self, Self::Promoted | Self::Named { .. } | Self::Running { .. } | Self::Stopping { .. })
     }
 
-    /// Returns true if the member takes one of the places of its step. Users see it as Pending or Progressing.
+    /// Returns true if the Application occupies one of the places of its step. Users see it as Pending or
+    /// Progressing.
     pub(super) fn is_in_flight(&self) -> bool {
         self.is_active() || matches!(self, Self::Settling { .. })
     }
 
-    /// Returns true if the rollout no longer waits for the member. For failed members, the step decides.
+    /// Returns true if the rollout no longer waits for the Application. For failed Applications, this depends
+    /// on the step.
     fn is_settled(&self) -> bool {
         matches!(
             self,
@@ -50,26 +52,28 @@ impl Progress {
 }
 
 impl Member {
-    /// Returns true if the member is Pending and the time counts.
+    /// Returns true if the Application is Pending and the time counts toward the timeout.
     pub(super) fn is_pending(&self) -> bool {
         matches!(self.progress, Progress::Promoted | Progress::Named { window: None, .. })
     }
 
-    /// Returns true if an operation is newer than all known operations of the member. A deployment by an older
-    /// operation isn't evidence, even if the target is the same.
+    /// Returns true if an operation is newer than all known operations of the Application. A deployment by an
+    /// older operation isn't evidence, even if the target is the same.
     pub(super) fn is_newer_operation(&self, operation: OperationId) -> bool {
         let before = self.before.as_ref().and_then(|before| before.operation);
         before.max(self.progress.operation()).is_none_or(|known| operation > known)
     }
 
-    /// Returns true if an operation that deployed the member's target replaces an operation that hasn't begun, so that
-    /// no hook runs twice for one target. Operations that were known before a retry or before the rollout don't count.
+    /// Returns true if an operation that deployed the Application's target replaces an operation that hasn't
+    /// begun. This way, no hook runs twice for the same target. Operations that were known before a retry or
+    /// before the rollout don't count.
     pub(super) fn can_adopt(&self, operation: OperationId) -> bool {
         let known = self.before.as_ref().and_then(|before| before.operation);
         self.work == WorkKind::Sync && known.is_none_or(|known| operation > known)
     }
 
-    /// Returns true if this rollout changed the member and must roll it back, once all work on it has stopped.
+    /// Returns true if this rollout changed the Application and must roll it back once all work on it has
+    /// stopped.
     pub(super) fn needs_rollback(&self) -> bool {
         let is_over = matches!(
             self.progress,
@@ -82,12 +86,13 @@ impl Member {
         self.touched && self.before.is_some() && self.work == WorkKind::Sync && is_over
     }
 
-    /// Returns true if the member is waiting to be promoted again after an operation of this rollout has worked on it.
+    /// Returns true if the Application is waiting to be promoted again after one of this rollout's operations
+    /// has worked on it.
     pub(super) fn is_awaiting_retry(&self) -> bool {
         self.progress == Progress::Waiting && self.work == WorkKind::Sync && self.touched
     }
 
-    /// Returns true if the member can be skipped, because it isn't done and isn't already being stopped.
+    /// Returns true if the Application can be skipped, because it isn't done and isn't already being stopped.
     pub(super) fn can_be_skipped(&self) -> bool {
         matches!(
             self.progress,
@@ -100,7 +105,7 @@ impl Member {
         )
     }
 
-    /// Returns true if a step selects the member and it still exists.
+    /// Returns true if a step selects the Application and it still exists.
     pub(super) fn is_selected(&self) -> bool {
         self.place.step.is_some() && self.progress != Progress::Gone
     }
@@ -110,30 +115,31 @@ impl Member {
     }
 }
 
-/// Lists the members that can be skipped now, by step, such as `step 1: dev; step 2: qa`. Empty if there are none.
+/// Lists the Applications that can be skipped now, by step, such as `step 1: dev; step 2: qa`. Empty if there
+/// are none.
 pub fn list_skippable(rollout: &Rollout) -> String {
     rollout.list_by_step(Member::can_be_skipped)
 }
 
-/// Lists the members that can be retried now, by step. Empty if there are none.
+/// Lists the Applications that can be retried now, by step. Empty if there are none.
 pub fn list_retryable(rollout: &Rollout) -> String {
     rollout.list_by_step(|member| rollout.can_be_retried(member, false))
 }
 
 impl StepState {
-    /// Returns the deadline of the step, if the step has a deadline and hasn't failed.
+    /// Returns the deadline of the step, or `None` if the step doesn't have a deadline or has already failed.
     pub(super) fn deadline_at(&self) -> Option<Timestamp> {
         self.step.deadline.filter(|_| self.failed.is_none()).map(|deadline| self.deadline_from + deadline)
     }
 }
 
 impl Rollout {
-    /// Returns a step.
+    /// Returns the step with this index.
     pub(super) fn step(&self, step: u32) -> Option<&StepState> {
         self.steps.get(usize::try_from(step).ok()?)
     }
 
-    /// Returns a mutable step.
+    /// Returns the step with this index for modification.
     pub(super) fn step_mut(&mut self, step: u32) -> Option<&mut StepState> {
         self.steps.get_mut(usize::try_from(step).ok()?)
     }
@@ -146,14 +152,14 @@ impl Rollout {
         }
     }
 
-    /// Returns the members of a step, by name, without members that are gone.
+    /// Returns the Applications of a step that still exist, by name.
     pub fn members_in_step(&self, step: u32) -> impl Iterator<Item = (&String, &Member)> {
         let is_there = |member: &Member| member.progress != Progress::Gone;
         self.members.iter().filter(move |(_, member)| member.place.step == Some(step) && is_there(member))
     }
 
-    /// Lists the members that match a predicate, by step, such as `step 1: dev-a, dev-b; step 2: qa`. Empty if there
-    /// are none.
+    /// Lists the Applications that match a predicate, by step, such as `step 1: dev-a, dev-b; step 2: qa`.
+    /// Empty if there are none.
     pub(super) fn list_by_step(&self, is_it: impl Fn(&Member) -> bool) -> String {
         let of_step = |(step, _): (u32, &StepState)| {
             let members = self.members_in_step(step).filter(|(_, member)| is_it(member));
@@ -162,9 +168,10 @@ impl Rollout {
         join_names_by_place((0..).zip(&self.steps).map(of_step))
     }
 
-    /// Returns true if a retry applies to a member. The retry of a step applies to its failed members. The retry of a
-    /// single member also applies if the member succeeded without becoming Healthy, or was skipped. Members of a passed
-    /// step aren't retried, because later steps depend on that step.
+    /// Returns true if a retry applies to an Application. The retry of a step applies to its failed
+    /// Applications. The retry of a single Application also applies if its operation succeeded without the
+    /// Application becoming Healthy, or if it was skipped. Applications of a passed step aren't retried,
+    /// because later steps depend on that step.
     pub(super) fn can_be_retried(&self, member: &Member, is_whole_step: bool) -> bool {
         let has_passed = match self.stage {
             Stage::Begun => false,
@@ -184,12 +191,12 @@ impl Rollout {
         assign_step(self.steps.iter().map(|step| step.step.expressions.as_slice()), labels)
     }
 
-    /// Returns the number of failed members of a step.
+    /// Returns the number of failed Applications of a step.
     pub(super) fn failure_count(&self, step: u32) -> u32 {
         count(self.members_in_step(step).filter(|(_, member)| member.has_failed()))
     }
 
-    /// Returns true if the step continues without its failed members.
+    /// Returns true if the step continues without its failed Applications.
     fn can_continue_with_failures(&self, step: u32) -> bool {
         self.can_tolerate(step, self.failure_count(step))
     }
@@ -199,21 +206,21 @@ impl Rollout {
         most.is_some_and(|most| failures <= most)
     }
 
-    /// Returns true if the rollout no longer waits for a member.
+    /// Returns true if the rollout no longer waits for an Application.
     pub(super) fn is_settled(&self, member: &Member) -> bool {
         member.progress.is_settled()
             || member.has_failed()
                 && member.place.step.is_some_and(|step| self.can_continue_with_failures(step))
     }
 
-    /// Returns true if a step has work left or is waiting for members.
+    /// Returns true if a step has work left or is waiting for Applications.
     pub(super) fn is_open(&self, step: u32) -> bool {
         let tolerates = self.can_continue_with_failures(step);
         let is_done = |member: &Member| member.progress.is_settled() || tolerates && member.has_failed();
         self.members_in_step(step).any(|(_, member)| !is_done(member))
     }
 
-    /// Returns the first step that has work left or is waiting for members.
+    /// Returns the first step that has work left or is waiting for Applications.
     pub(super) fn first_open_step(&self) -> Option<u32> {
         let mut failures: BTreeMap<u32, u32> = BTreeMap::new();
         for step in
@@ -228,14 +235,15 @@ impl Rollout {
         open.filter(|(step, has_failed)| !has_failed || !tolerated(*step)).map(|(step, _)| step).min()
     }
 
-    /// Returns the maximum number of members of a step in flight at once.
+    /// Returns the maximum number of a step's Applications that may be in flight at once.
     pub(super) fn update_limit(&self, step: u32) -> u32 {
         let max = self.step(step).map(|step| step.step.max_update).unwrap_or_default();
         max.limit_for(count(self.members_in_step(step)))
     }
 
-    /// Returns how many more members of the current step may begin. A failed member keeps its place unless the step
-    /// tolerates failures, so a step that updates members one by one stops at a failed member.
+    /// Returns the number of additional Applications of the current step that may begin. A failed Application
+    /// keeps its place unless the step tolerates failures. A step that updates Applications one by one
+    /// therefore stops at a failed one.
     pub(super) fn remaining_capacity(&self, step: u32) -> usize {
         let rolls_back = matches!(self.stage, Stage::RollingBack { .. });
         let budget = if rolls_back { self.update_limit(step).max(1) } else { self.update_limit(step) };
@@ -247,8 +255,8 @@ impl Rollout {
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Returns true if new targets end this rollout. They don't end it while a person has paused it, but do if it is
-    /// only paused because its step failed.
+    /// Returns true if new targets end this rollout. They don't end a rollout that a user has paused, but
+    /// they do end one that is paused only because its step failed.
     pub(super) fn is_superseded(&self) -> bool {
         let has_failed = self.current_step().and_then(|step| self.step(step)?.failed.as_ref()).is_some();
         self.options.on_new_targets == OnNewTargets::Supersede
@@ -267,14 +275,14 @@ impl Rollout {
         self.step_gates(step).iter().filter(|gate| !is_built_in_gate(gate))
     }
 
-    /// Returns true if a step needs a person's approval and doesn't have it yet.
+    /// Returns true if a step needs an approval and doesn't have it yet.
     pub(super) fn needs_approval(&self, step: u32) -> bool {
         self.step_gates(step).iter().any(|gate| gate == APPROVAL_GATE)
             && self.step(step).is_some_and(|step| step.approved.is_none())
     }
 
-    /// Returns the step whose members are watched before another step begins, and the end of that period. The first
-    /// step to begin doesn't soak.
+    /// Returns the step whose Applications are watched before another step begins, and the end of that
+    /// period. The first step to begin doesn't soak.
     pub(super) fn soak_period(&self, step: u32) -> Option<(u32, Timestamp)> {
         let longest: Duration = self.step_gates(step).iter().filter_map(|gate| soak_duration(gate)).max()?;
         let before = (0..step).filter_map(|index| Some((self.step(index)?.passed_at?, index)));
@@ -291,7 +299,7 @@ impl Rollout {
             && self.external_gates(step).all(is_open)
     }
 
-    /// Returns true if observations of a member are relevant now.
+    /// Returns true if observations of an Application are relevant now.
     pub(super) fn is_watched(&self, member: &Member, now: Timestamp) -> bool {
         let Some(step) = member.place.step.filter(|_| member.work == WorkKind::Sync) else { return false };
         let rolling = self.stage == Stage::Rolling { step };

@@ -1,4 +1,4 @@
-//! State of a rollout. Built only by [`apply`](super::apply()).
+//! State of a rollout. Only [`apply`](super::apply()) creates it.
 
 use std::collections::BTreeMap;
 
@@ -17,9 +17,9 @@ pub enum State {
     /// No event has been recorded yet.
     #[default]
     New,
-    /// Begun, but not finished.
+    /// The rollout has begun but hasn't finished.
     Running(Box<Rollout>),
-    /// Finished.
+    /// The rollout has finished.
     Finished(Box<Rollout>),
 }
 
@@ -50,11 +50,11 @@ impl State {
 /// A rollout that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rollout {
-    /// ApplicationSet: `namespace/name`.
+    /// ApplicationSet, as `namespace/name`.
     pub set: String,
     /// `metadata.uid` of the ApplicationSet.
     pub uid: String,
-    /// Digest that distinguishes its targets from other targets of the ApplicationSet.
+    /// Digest that distinguishes the rollout's targets from other targets of the ApplicationSet.
     pub targets: Digest,
     /// Requester.
     pub by: String,
@@ -68,17 +68,17 @@ pub struct Rollout {
     pub members: BTreeMap<String, Member>,
     /// Current stage.
     pub stage: Stage,
-    /// Start of the current stage.
+    /// Time at which the current stage started.
     pub since: Timestamp,
     /// Gate answers for the held step.
     pub gates: Vec<GateAnswer>,
-    /// Pause: requester and reason.
+    /// Requester of the pause and the reason, if the rollout is paused.
     pub paused: Option<Attribution>,
-    /// Termination: requester and reason.
+    /// Requester of the termination and the reason, if it was requested.
     pub terminated: Option<Attribution>,
-    /// Newer targets of the ApplicationSet.
+    /// Newer targets of the ApplicationSet, if any.
     pub new_targets: Option<NewTargets>,
-    /// Outcome.
+    /// Outcome, if the rollout has finished.
     pub outcome: Option<Outcome>,
 }
 
@@ -91,7 +91,7 @@ pub struct NewTargets {
     pub at: Timestamp,
 }
 
-/// Stage of a rollout. Steps are counted from 0.
+/// Stage of a rollout. Step indices start at 0.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// No step has been evaluated yet.
@@ -101,12 +101,12 @@ pub enum Stage {
         /// Index of the step.
         step: u32,
     },
-    /// The members of a step are being updated to their targets.
+    /// The Applications of a step are being updated to their targets.
     Rolling {
         /// Index of the step.
         step: u32,
     },
-    /// The members of a step are returning to their previous deployments.
+    /// The Applications of a step are returning to their previous deployments.
     RollingBack {
         /// Index of the step.
         step: u32,
@@ -115,7 +115,7 @@ pub enum Stage {
     Ending {
         /// Outcome.
         end: End,
-        /// Reason as text.
+        /// Description of the reason.
         message: String,
         /// True if running operations are being stopped.
         stops: bool,
@@ -140,15 +140,15 @@ impl Stage {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RolloutEnd")]
 pub enum End {
-    /// Every step is done.
+    /// All steps are done.
     Completed,
     /// A step failed.
     Failed,
-    /// A step failed, and its members were rolled back.
+    /// A step failed, and its Applications were rolled back.
     RolledBack,
-    /// The ApplicationSet has other targets.
+    /// The ApplicationSet has different targets now.
     Superseded,
-    /// A person terminated the rollout.
+    /// A user terminated the rollout.
     Terminated,
     /// The engine gave up.
     Error,
@@ -157,7 +157,7 @@ pub enum End {
 /// Outcome of a finished rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Kind of the outcome.
+    /// Type of outcome.
     pub end: End,
     /// Final message.
     pub message: String,
@@ -170,17 +170,17 @@ pub struct Outcome {
 pub struct StepState {
     /// Specification of the step.
     pub step: Step,
-    /// Time at which the step's members first began.
+    /// Time at which the first of the step's Applications began.
     pub opened_at: Option<Timestamp>,
-    /// Start of the step's deadline: its opening, moved by pauses.
+    /// Time from which the step's deadline is counted: its opening, postponed by the length of pauses.
     pub deadline_from: Timestamp,
-    /// Time at which all members of the step were last done.
+    /// Time at which all Applications of the step were most recently done.
     pub passed_at: Option<Timestamp>,
-    /// Failure. Cleared when a person resumes the rollout.
+    /// Failure, if the step has failed. Cleared when a user resumes the rollout.
     pub failed: Option<Failure>,
-    /// Number of members that had failed when a person resumed the rollout.
+    /// Number of Applications that had already failed when a user resumed the rollout.
     pub forgiven: u32,
-    /// Approval.
+    /// Approval, if the step was approved.
     pub approved: Option<Attribution>,
 }
 
@@ -189,14 +189,14 @@ pub struct StepState {
 pub struct Failure {
     /// Cause.
     pub cause: Cause,
-    /// Message, with the names at the time of the failure.
+    /// Message that contains the affected Applications at the time of the failure.
     pub message: String,
 }
 
 /// Cause of a step's failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// This many members failed.
+    /// This number of Applications failed.
     Failures(u32),
     /// The step's deadline passed.
     Deadline,
@@ -205,117 +205,120 @@ pub enum Cause {
 /// State of an Application of the ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Member {
-    /// Step.
+    /// Step to which the Application is assigned.
     pub place: Assignment,
-    /// Target.
+    /// Target of the Application.
     pub target: Target,
-    /// Previous deployment. `None` if the Application was never deployed.
+    /// Previous deployment, or `None` if the Application was never deployed.
     pub before: Option<DeployedState>,
     /// Kind of work.
     pub work: WorkKind,
     /// Progress of the work.
     pub progress: Progress,
-    /// Time since which the member has had its current status.
+    /// Time since when the Application has had its current status.
     pub since: Timestamp,
-    /// Observation after the end of the member's operation.
+    /// Observation after the end of the Application's operation.
     pub seen: Option<MemberObservation>,
-    /// Failed calls about the member.
+    /// Failed calls about the Application.
     pub calls: CallFailures,
-    /// Start of the member's Pending time: its promotion, moved by pauses and sync windows.
+    /// Time from which the Pending time is counted: the Application's promotion, postponed by pauses and sync
+    /// windows.
     pub pending_from: Timestamp,
-    /// True if the member has been Pending for longer than allowed.
+    /// True if the Application has been Pending for longer than allowed.
     pub overdue: bool,
-    /// True if an operation of this rollout may have changed the member.
+    /// True if an operation of this rollout may have changed the Application.
     pub touched: bool,
 }
 
-/// Work on a member.
+/// Kind of work on an Application.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum WorkKind {
-    /// The member is updated to its target.
+    /// The Application is updated to its target.
     #[default]
     Sync,
-    /// The member returns to its previous deployment.
+    /// The Application returns to its previous deployment.
     RollBack,
 }
 
-/// Progress of a member.
+/// Progress of the work on an Application.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
-    /// The member hasn't been promoted yet.
+    /// The Application hasn't been promoted yet.
     Waiting,
-    /// The member was promoted. Its operation doesn't have an id yet.
+    /// The Application was promoted, but its operation doesn't have an ID yet.
     Promoted,
-    /// The member's operation has an id, but isn't known to have begun.
+    /// The Application's operation has an ID, but isn't known to have begun.
     Named {
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
-        /// Sync window or missing approval that delays the operation, as text.
+        /// Description of the sync window or missing approval that delays the operation, if any.
         window: Option<String>,
     },
-    /// The member's operation has begun.
+    /// The Application's operation has begun.
     Running {
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
     },
-    /// The member's operation succeeded. The rollout is waiting for an observation of the member as Synced and Healthy
-    /// after that.
+    /// The Application's operation succeeded. The rollout is waiting for a later observation of the
+    /// Application as Synced and Healthy.
     Settling {
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
-        /// True if the operation wasn't started by the rollout.
+        /// True if the rollout didn't start the operation.
         adopted: bool,
     },
-    /// The member was observed Synced and Healthy at its target, after an operation that deployed the target.
+    /// The Application was observed Synced and Healthy at its target, after an operation that deployed the
+    /// target.
     Healthy {
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
     },
-    /// The member has its previous deployment again.
+    /// The Application has its previous deployment again.
     RolledBack {
-        /// Operation that rolled it back.
+        /// Operation that rolled the Application back.
         operation: OperationId,
     },
-    /// The member couldn't be updated to its target.
+    /// The Application couldn't be updated to its target.
     Failed {
         /// Operation that failed, if there was one.
         operation: Option<OperationId>,
         /// Error message.
         message: String,
     },
-    /// The member's operation must end or never begin.
+    /// The Application's operation must end or never begin.
     Stopping {
-        /// Id of the operation.
+        /// ID of the operation.
         operation: OperationId,
-        /// State of the member afterwards.
+        /// State of the Application afterwards.
         then: StopOutcome,
     },
-    /// The member was Pending for too long, and counts as Healthy because the ApplicationSet says so.
+    /// The Application was Pending for too long, and counts as Healthy because the ApplicationSet's options
+    /// say so.
     Assumed,
-    /// A person skipped the member.
+    /// A user skipped the Application.
     Skipped(Attribution),
-    /// The member is no longer an Application of the ApplicationSet.
+    /// The Application no longer belongs to the ApplicationSet.
     Gone,
-    /// The member was added after its step had passed. The next rollout includes it.
+    /// The Application was added after its step had passed. The next rollout includes it.
     Late,
 }
 
-/// State of a member once its operation has finished, or is certain never to begin.
+/// State of an Application once its operation has finished or is certain never to begin.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopOutcome {
-    /// The member waits.
+    /// The Application waits to be promoted.
     Wait,
-    /// The member has failed.
+    /// The Application has failed.
     Fail {
         /// Error message.
         message: String,
     },
-    /// The member counts as Healthy.
+    /// The Application counts as Healthy.
     Assume,
-    /// The member is skipped.
+    /// The Application is skipped.
     Skip(Attribution),
-    /// The member is gone.
+    /// The Application has left the ApplicationSet.
     Go,
-    /// The member returns to its previous deployment.
+    /// The Application returns to its previous deployment.
     RollBack,
 }

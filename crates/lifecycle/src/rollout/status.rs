@@ -10,38 +10,40 @@ use super::state::{Member, Progress};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RolloutStatus")]
 pub enum MemberStatus {
-    /// The Application's step hasn't reached it yet.
+    /// The rollout hasn't started work on the Application yet.
     Waiting,
     /// The Application may be updated, but its sync hasn't begun.
     Pending,
-    /// The Application's sync has begun. If the sync fails, the status stays until a person handles the failure.
+    /// The Application's sync has begun. If the sync fails, the status remains until a user handles the
+    /// failure.
     Progressing,
-    /// The Application is at its target, Synced and Healthy. Also the status of an Application that the rollout no
-    /// longer waits for; its message explains why.
+    /// The Application is at its target, Synced and Healthy. Also used if the rollout no longer waits for the
+    /// Application for another reason, which the message explains.
     Healthy,
-    /// The Application was rolled back to its previous deployment, because it didn't reach its target. Argo CD has no
-    /// such status.
+    /// The Application was rolled back to its previous deployment, because it didn't reach its target. Argo
+    /// CD doesn't have this status.
     RolledBack,
 }
 
-/// Outcome of an Application, for cases that Argo CD's status doesn't distinguish.
+/// Outcome of an Application in cases that Argo CD's status doesn't distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RolloutOutcome")]
 pub enum MemberOutcome {
-    /// The Application couldn't be updated to its target. Its status stays Progressing.
+    /// The Application couldn't be updated to its target. Its status remains Progressing.
     Failed,
-    /// The Application's operation succeeded, but the Application isn't Healthy yet. Its status is Progressing.
+    /// The Application's operation succeeded, but the Application isn't Healthy yet. Its status is
+    /// Progressing.
     Settling,
-    /// A person skipped the Application. Its status is Healthy.
+    /// A user skipped the Application. Its status is Healthy.
     Skipped,
     /// The Application was Pending for too long, and counts as Healthy.
     AssumedHealthy,
-    /// The Application was rolled back, as its status says.
+    /// The Application was rolled back, and its status says so too.
     RolledBack,
 }
 
 impl Member {
-    /// Returns the status that is shown to users.
+    /// Returns the status that users see.
     pub fn status(&self) -> MemberStatus {
         match self.progress {
             Progress::Waiting | Progress::Gone | Progress::Late => MemberStatus::Waiting,
@@ -67,12 +69,12 @@ pub(super) fn member_outcome(member: &Member) -> Option<MemberOutcome> {
     }
 }
 
-/// Returns the number of a member's step, counted from 1. `-1` if no step selects the member.
+/// Returns the number of an Application's step, starting at 1, or `-1` if no step selects it.
 pub(super) fn format_step_number(member: &Member) -> String {
     member.place.step.map_or_else(|| "-1".to_owned(), |step| step.saturating_add(1).to_string())
 }
 
-/// Returns a member's target. After a rollback, returns its previous deployment.
+/// Returns an Application's target or, after a rollback, its previous deployment.
 pub(super) fn effective_target(member: &Member) -> &Target {
     match (&member.progress, &member.before) {
         (Progress::RolledBack { .. }, Some(before)) => &before.target,

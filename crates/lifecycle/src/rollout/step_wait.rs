@@ -1,4 +1,4 @@
-//! Reason why a rollout's current step is waiting, in one word, for metrics.
+//! Reason why a rollout's current step is waiting, as one word for metrics.
 
 use std::fmt;
 
@@ -11,36 +11,36 @@ use crate::operation::Verdict;
 /// Wait of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepWait {
-    /// Number of the step, counted from 1.
+    /// Number of the step, starting at 1.
     pub step: u32,
     /// Reason.
     pub reason: WaitReason,
-    /// Start of the wait.
+    /// Time at which the wait started.
     pub since: Timestamp,
 }
 
-/// Reason for a wait, in one word.
+/// Reason for a wait, as one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum WaitReason {
-    /// A person paused the rollout.
+    /// A user paused the rollout.
     Paused,
-    /// A member failed, and no person has handled the failure.
+    /// An Application failed, and no user has handled the failure yet.
     Failed,
-    /// The step, or the plan of a member, isn't approved.
+    /// The step isn't approved, or the plan of an Application isn't.
     Approval,
     /// A gate is closed.
     Gate,
     /// The previous step is being watched for some time.
     Soak,
-    /// People sync the members of the step, because `maxUpdate` is 0.
+    /// Users must sync the Applications of the step, because `maxUpdate` is 0.
     Manual,
-    /// The sync of a member hasn't begun.
+    /// An Application's sync hasn't begun.
     Pending,
-    /// A sync window is delaying the sync of a member.
+    /// A sync window is delaying an Application's sync.
     Window,
-    /// The sync of a member is running.
+    /// An Application's sync is running.
     Sync,
-    /// The sync of a member has finished, but its Application isn't Synced and Healthy.
+    /// An Application's sync has finished, but the Application isn't Synced and Healthy.
     Health,
 }
 
@@ -61,8 +61,8 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// Returns the wait of the current step. If there are several waits, returns one that people must handle, otherwise the
-/// longest.
+/// Returns the wait of the current step. If there are several waits, returns one that a user must handle,
+/// otherwise the longest.
 pub fn current_wait(state: &State) -> Option<StepWait> {
     let State::Running(rollout) = state else { return None };
     let step = rollout.current_step()?;
@@ -94,7 +94,7 @@ fn held_reason(rollout: &Rollout, step: u32) -> WaitReason {
     }
 }
 
-/// Returns the wait of a member. `None` if the member is waiting for other members, or is done.
+/// Returns the wait of an Application, or `None` if it is waiting for other Applications or is done.
 fn member_reason(rollout: &Rollout, step: u32, member: &Member) -> Option<WaitReason> {
     let is_manual = || rollout.step(step).is_some_and(|step| step.step.max_update.is_manual());
     match &member.progress {

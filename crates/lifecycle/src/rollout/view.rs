@@ -1,4 +1,4 @@
-//! Output format of rollouts: Argo CD's statuses, and additional details.
+//! Output format of rollouts: Argo CD's statuses, with additional details.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,37 +11,37 @@ use super::state::{End, Member, Outcome, Progress, Rollout, Stage, State};
 use super::status::{MemberOutcome, MemberStatus, effective_target, format_step_number, member_outcome};
 use crate::fleet::{Attribution, count, format_elapsed, join_names};
 
-/// A rollout.
+/// Rollout in the output format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Rollout")]
 pub struct RolloutView {
-    /// ApplicationSet: `namespace/name`.
+    /// ApplicationSet, as `namespace/name`.
     #[serde(rename = "applicationSet")]
     pub set: String,
-    /// Digest that distinguishes its targets from other targets of the ApplicationSet.
+    /// Digest that distinguishes the rollout's targets from other targets of the ApplicationSet.
     pub targets: Digest,
     /// Requester.
     #[serde(rename = "initiatedBy")]
     pub by: String,
-    /// Reason; absent if none was given.
+    /// Reason. Absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Current stage, as text.
+    /// Name of the current stage.
     pub stage: String,
-    /// Number of the step that is held or running, counted from 1.
+    /// Number of the step that is held or running, starting at 1.
     pub step: Option<u32>,
-    /// Outcome.
+    /// Outcome. Absent while the rollout is running.
     #[serde(rename = "outcome")]
     pub end: Option<End>,
-    /// Current state or reason, as text.
+    /// Description of the current state, or the reason for the end.
     pub message: String,
-    /// Person who paused the rollout, and the reason.
+    /// Person who paused the rollout, with the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Start time.
     pub started_at: Timestamp,
-    /// End time.
+    /// End time. Absent while the rollout is running.
     pub finished_at: Option<Timestamp>,
     /// Steps.
     pub steps: Vec<StepView>,
@@ -56,10 +56,10 @@ pub struct RolloutView {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "RolloutStepStatus")]
 pub enum StepStatus {
-    /// The step hasn't been reached yet.
+    /// The rollout hasn't reached the step yet.
     #[default]
     Waiting,
-    /// The step has been reached, but gates or missing approvals keep it closed.
+    /// The rollout has reached the step, but gates or missing approvals keep it closed.
     Held,
     /// The step's Applications are being updated to their targets.
     Rolling,
@@ -71,7 +71,8 @@ pub enum StepStatus {
     RolledBack,
     /// All Applications of the step were done.
     Passed,
-    /// All Applications of the step were already done when the step was reached: at their targets, or skipped.
+    /// All Applications of the step were already done when the rollout reached the step: they were at their
+    /// targets or had been skipped.
     AlreadyDone,
     /// The step doesn't select any Application.
     Empty,
@@ -81,43 +82,43 @@ pub enum StepStatus {
     NotReached,
 }
 
-/// A step.
+/// Step in the output format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RolloutStepView")]
 pub struct StepView {
-    /// Selector, as text.
+    /// Description of the selector.
     #[serde(rename = "selector")]
     pub selects: String,
     /// Status.
     #[serde(default)]
     pub status: StepStatus,
-    /// Number of members.
+    /// Number of Applications in the step.
     pub members: u32,
-    /// Maximum number of members in flight at once. Absent if all members may be in flight.
+    /// Maximum number of Applications in flight at once. Absent if there is no limit.
     pub max_update: Option<u32>,
-    /// Gates.
+    /// Gates that must open before the step begins.
     #[serde(default)]
     pub gates: Vec<String>,
-    /// Person who approved the step, and the reason.
+    /// Person who approved the step, with the reason.
     #[serde(rename = "approvedBy", default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<String>,
     /// Maximum duration in seconds. Absent if there is no limit.
     #[serde(default)]
     pub deadline_seconds: Option<u64>,
-    /// Maximum number of failed members. If it is absent, a failed member keeps the step open.
+    /// Maximum number of failed Applications. If absent, a failed Application keeps the step open.
     #[serde(default)]
     pub max_failures: Option<u32>,
-    /// Action when more members fail or the deadline passes.
+    /// Action to take when more Applications fail or the deadline passes.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// Time at which the step's members began.
+    /// Time at which the first of the step's Applications began.
     pub opened_at: Option<Timestamp>,
-    /// Time at which all members of the step were last done.
+    /// Time at which all Applications of the step were most recently done.
     pub passed_at: Option<Timestamp>,
 }
 
-/// An Application of the ApplicationSet: one entry of `status.applicationStatus`.
+/// Application of the ApplicationSet: one entry of `status.applicationStatus`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RolloutMember")]
@@ -129,23 +130,24 @@ pub struct MemberView {
     /// Outcome, if it doesn't follow from the status.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<MemberOutcome>,
-    /// Number of the Application's step, counted from 1. `-1` if no step selects it.
+    /// Number of the Application's step, starting at 1. `-1` if no step selects it.
     pub step: String,
-    /// Reason for the status.
+    /// Human-readable reason for the status.
     pub message: String,
-    /// Revisions of the Application's target. After a rollback, the revisions of its previous deployment.
+    /// Revisions of the Application's target. After a rollback, these are the revisions of its previous
+    /// deployment.
     pub target_revisions: Vec<String>,
-    /// Time since which the Application has had its status.
+    /// Time since when the Application has had its status.
     pub last_transition_time: Timestamp,
-    /// Operation that is deploying or has deployed these revisions. In the record of a rollout, the Application's last
-    /// operation, even if that operation was stopped or the Application was skipped.
+    /// Operation that is deploying or has deployed these revisions. In the record of a finished rollout, this
+    /// is the Application's last operation, even if it was stopped or the Application was skipped.
     pub operation: Option<OperationId>,
-    /// Later steps that also select the Application but don't receive it.
+    /// Later steps that also select the Application. They don't update it.
     #[serde(rename = "otherSteps")]
     pub also: Vec<u32>,
 }
 
-/// Returns the rollout for output. `None` before the rollout has begun.
+/// Returns the rollout in the output format, or `None` before it begins.
 pub fn view(state: &State) -> Option<RolloutView> {
     let rollout = state.rollout()?;
     let (outcome, requester) = (rollout.outcome.as_ref(), Requester::parse(&rollout.by));
@@ -181,7 +183,7 @@ pub fn view(state: &State) -> Option<RolloutView> {
     })
 }
 
-/// Returns the skipped Applications, by name. Argo CD's status for them is Healthy.
+/// Returns the skipped Applications, by name. Their status in Argo CD's terms is Healthy.
 pub fn skipped_members(state: &State) -> impl Iterator<Item = &str> {
     let members = state.rollout().into_iter().flat_map(|rollout| &rollout.members);
     let skipped = members.filter(|(_, member)| member_outcome(member) == Some(MemberOutcome::Skipped));
@@ -196,7 +198,7 @@ fn member_message(rollout: &Rollout, member: &Member) -> String {
     messages::member_message(member)
 }
 
-/// Returns the current state, or the reason for the end, as text.
+/// Describes the current state, or the reason for the end.
 pub(super) fn status_message(rollout: &Rollout) -> String {
     match (&rollout.outcome, &rollout.stage) {
         (Some(outcome), _) => outcome.message.clone(),
@@ -246,7 +248,7 @@ fn step_status(rollout: &Rollout, step: u32) -> StepStatus {
 
 /// Returns the condition `RolloutProgressing`: its value, message and reason, as in Argo CD.
 pub fn progressing_condition(rollout: &Rollout) -> (bool, String, &'static str) {
-    // A paused rollout stays at its step, even if all members of the step are done.
+    // A paused rollout remains at its step, even if all Applications of the step are done.
     let paused = rollout.current_step().filter(|_| rollout.paused.is_some());
     if let Stage::RollingBack { step } = rollout.stage {
         return (true, messages::rollback_message(rollout, step), "ApplicationSetRollingBack");
@@ -268,7 +270,7 @@ pub fn progressing_condition(rollout: &Rollout) -> (bool, String, &'static str) 
     }
 }
 
-/// Lists the members that have been Pending for longer than allowed. `None` if there are none.
+/// Lists the Applications that have been Pending for longer than allowed. Returns `None` if there are none.
 pub fn list_overdue(rollout: &Rollout) -> Option<String> {
     let members = rollout.members.iter().filter(|(_, member)| member.overdue && rollout.outcome.is_none());
     let overdue: Vec<&str> = members.map(|(name, _)| name.as_str()).collect();

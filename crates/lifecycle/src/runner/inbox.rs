@@ -4,21 +4,22 @@ use std::collections::BTreeMap;
 
 use crate::machine::Machine;
 
-/// One arrival for a machine, or for its effects.
+/// Arrival for a machine or for its effects.
 pub enum Arrival<M: Machine, N> {
-    /// An observation, a request or another input that doesn't answer a command. A late answer also arrives as an
-    /// input.
+    /// An observation, a request, or another input that doesn't answer a command. Late answers also arrive as
+    /// inputs.
     Input(M::Input),
     /// The answer to a command.
     Answer {
-        /// Subject of the command. Another command about this subject may run now.
+        /// Subject of the command. The next command about this subject may run now.
         subject: M::Subject,
-        /// Input for the machine.
+        /// Answer, as an input for the machine.
         input: M::Input,
     },
-    /// A subscription ended without a request. If it is still outstanding, it starts again.
+    /// A subscription ended although the runner didn't request it. If it is still outstanding, it starts
+    /// again.
     SubscriptionEnded(M::Subject),
-    /// The alarm time has come.
+    /// The alarm rang.
     Alarm,
     /// The batch in flight is durable.
     Persisted,
@@ -26,10 +27,10 @@ pub enum Arrival<M: Machine, N> {
     Message(N),
 }
 
-/// Queue of arrivals, in order. Only the newest observation of each object stays in the queue. Its size is therefore
+/// Queue of arrivals, in order. It contains only the newest observation of each object. Its size is therefore
 /// bounded by the commands in flight and the watched objects, even if it is emptied slowly.
 pub struct Inbox<M: Machine, N> {
-    /// `None` marks an observation that a newer one has replaced.
+    /// `None` marks an observation that was replaced by a newer one.
     arrivals: Vec<Option<Arrival<M, N>>>,
     /// Position of the newest observation of each object.
     observations: BTreeMap<M::ObservationKey, usize>,
@@ -53,7 +54,8 @@ impl<M: Machine, N> Inbox<M, N> {
         self.len() == 0
     }
 
-    /// Appends an arrival. An observation replaces the earlier observation of the same object, unless it is older.
+    /// Appends an arrival. An observation replaces an earlier observation of the same object, unless it is
+    /// older.
     pub fn push(&mut self, arrival: Arrival<M, N>) {
         let observation = match &arrival {
             Arrival::Input(input) => M::observation_key(input).map(|key| (key, input)),
@@ -65,7 +67,7 @@ impl<M: Machine, N> Inbox<M, N> {
                 if matches!(known, Some(Arrival::Input(newest)) if M::is_older(input, newest)) {
                     return;
                 }
-                // The observation moves to the end, because arrivals in the meantime may be the reason why it counts.
+                // The observation moves to the end, because it may count only after the arrivals in between.
                 *known = None;
                 self.gaps = self.gaps.saturating_add(1);
             }

@@ -1,5 +1,5 @@
-//! Runner of one machine: its driver, commands in flight, subscriptions, waiting callers, and alarm. The runner has no
-//! I/O of its own; its [`Effects`] execute everything.
+//! Runner of one machine: its driver, commands in flight, subscriptions, waiting callers, and alarm. The
+//! runner doesn't do any I/O itself. Its [`Effects`] execute everything.
 //!
 //! ```text
 //! arrivals ──▶ process ──▶ step:  advance ─▶ write ─▶ dispatch ──▶ Effects ──▶ the world
@@ -24,11 +24,12 @@ pub use self::outbox::Outbox;
 use crate::driver::{Driver, DriverError, MachineDriverError};
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding};
 
-/// Minimum wait before the alarm rings again for the same time, because the wall clock was set back or there was no
-/// work at the first ring.
+/// Minimum delay before the alarm rings again for the same time. This can happen if the wall clock was set
+/// back, or if there was no work at the first ring.
 pub const ALARM_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
-/// Maximum time that a reader waits for more events, so that they are written in one batch with the events it has seen.
+/// Maximum time for which a reader waits for more events, so that they are written in the same batch as the
+/// events that it has seen.
 const READER_WAIT_MAX: Duration = Duration::from_millis(25);
 
 /// State of a runner after a step.
@@ -36,19 +37,20 @@ const READER_WAIT_MAX: Duration = Duration::from_millis(25);
 pub enum RunnerStatus {
     /// The runner has more work, or is waiting for an arrival.
     Running,
-    /// A stop was requested, and the results of all commands in flight are recorded. The runner can be recovered.
+    /// A stop was requested, and the results of all commands in flight are recorded. The runner can be
+    /// recovered.
     Stopped,
-    /// The machine has finished, all its events are durable, and there is nothing left to release.
+    /// The machine has finished, all its events are durable, and nothing is left to release.
     Finished,
 }
 
-/// Reason why a runner can't continue. The runner is dropped, and a new runner is recovered from the log.
+/// Reason why a runner can't continue. The runner is dropped, and a new one is recovered from the log.
 #[derive(Debug, thiserror::Error)]
 pub enum RunnerError<R: std::error::Error, F> {
     /// The machine can't continue.
     #[error(transparent)]
     Driver(#[from] DriverError<R>),
-    /// A batch couldn't be passed to the log.
+    /// The log didn't accept a batch.
     #[error("{0}")]
     Append(F),
 }
@@ -56,7 +58,7 @@ pub enum RunnerError<R: std::error::Error, F> {
 /// Reason why the runner of a machine with these effects can't continue.
 pub type MachineRunnerError<M, E> = RunnerError<<M as Machine>::Rejection, <E as Effects<M>>::AppendError>;
 
-/// One running machine.
+/// A running machine.
 pub struct Runner<M: Machine, E: Effects<M>> {
     driver: Driver<M>,
     effects: E,
@@ -64,21 +66,21 @@ pub struct Runner<M: Machine, E: Effects<M>> {
     in_flight: BTreeSet<M::Subject>,
     /// Active subscriptions.
     subscriptions: BTreeMap<M::Subject, M::Command>,
-    /// Subjects whose outstanding commands may have changed and haven't been dispatched yet.
+    /// Subjects whose outstanding commands may have changed but haven't been dispatched yet.
     affected_subjects: AffectedSubjects<M::Subject>,
     /// Time at which the outstanding commands change without an input.
     wake_at: Option<Timestamp>,
     /// Time at which the alarm will ring.
     alarm: Option<Timestamp>,
-    /// Time for which the alarm rang last.
+    /// Time for which the alarm last rang.
     last_alarm: Option<Timestamp>,
-    /// Requests answered when the next batch is durable.
+    /// Requests to answer once the next batch is durable.
     replies: Vec<E::Reply>,
-    /// Readers, which are answered like `replies`, but with a batch that may wait for more events until
-    /// `readers_until`.
+    /// Readers to answer. They are answered like `replies`, but with a batch that may wait for more events
+    /// until `readers_until`.
     readers: Vec<E::Reply>,
     readers_until: Option<Timestamp>,
-    /// Requests and readers answered when the batch in flight is durable.
+    /// Requests and readers to answer once the batch in flight is durable.
     replies_in_flight: Vec<E::Reply>,
     /// True if the summary in the log matches the recorded events.
     is_summary_current: bool,
@@ -116,7 +118,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         self.driver.state()
     }
 
-    /// Returns the driver, which knows what was recorded and what is durable.
+    /// Returns the driver, which knows the recorded and the durable events.
     pub fn driver(&self) -> &Driver<M> {
         &self.driver
     }
@@ -126,12 +128,12 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         &self.effects
     }
 
-    /// Returns the effects, so that the caller can prepare resources.
+    /// Returns the effects for modification, so that the caller can prepare resources.
     pub fn effects_mut(&mut self) -> &mut E {
         &mut self.effects
     }
 
-    /// Returns the effects together with the state, for code that ends the runner.
+    /// Returns the effects and the state, for code that ends the runner.
     pub fn effects_and_state(&mut self) -> (&mut E, &M::State) {
         (&mut self.effects, self.driver.state())
     }
@@ -161,7 +163,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         self.subscriptions.values()
     }
 
-    /// Processes an arrival. Any number of arrivals may be processed before a [`Runner::step`].
+    /// Processes an arrival. Any number of arrivals may be processed before the next [`Runner::step`].
     pub fn process(
         &mut self,
         arrival: Arrival<M, E::Message>,
@@ -191,7 +193,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         Ok(())
     }
 
-    /// Processes a request from a caller that is waiting until the request is durable.
+    /// Processes a request from a caller, which waits until the request is durable.
     pub fn process_request(
         &mut self,
         input: &M::Input,
@@ -206,8 +208,8 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         Ok(())
     }
 
-    /// Answers a reader once all current events are durable. Lazy events aren't written immediately just for a reader,
-    /// because an urgent event often follows within a few milliseconds.
+    /// Answers a reader once all current events are durable. Lazy events aren't written immediately for a
+    /// reader, because an urgent event often follows within a few milliseconds.
     pub fn reply_when_durable(&mut self, reply: E::Reply, now: Timestamp) {
         self.readers.push(reply);
         self.readers_until.get_or_insert(now + READER_WAIT_MAX);
@@ -218,7 +220,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         self.is_stopping = true;
     }
 
-    /// Runs one step: takes automatic transitions, writes events, executes outstanding commands, or ends.
+    /// Runs one step: makes automatic transitions, writes events, executes outstanding commands, or ends.
     pub fn step(&mut self, now: Timestamp) -> Result<RunnerStatus, MachineRunnerError<M, E>> {
         self.driver.advance(now)?;
         self.write_batch(now).map_err(RunnerError::Append)?;
@@ -244,12 +246,12 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
             is_over || is_read || !self.replies.is_empty() || (self.is_stopping && self.in_flight.is_empty());
         let mut batch = self.driver.take_batch(now, flush);
         if batch.is_none() && is_over && !self.is_summary_current && !self.driver.is_writing() {
-            // The log lists the machine as open, because a repair after damage loses the summaries.
+            // The log lists the machine as open, because a repair after damage has lost the summaries.
             batch = self.driver.take_summary_batch();
         }
         let Some(batch) = batch else {
             if !self.driver.is_writing() {
-                // The request didn't cause a change.
+                // The requests didn't cause any change.
                 let mut replies = std::mem::take(&mut self.replies);
                 if self.driver.flush_at().is_none() {
                     replies.append(&mut self.readers);

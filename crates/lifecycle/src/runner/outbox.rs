@@ -1,4 +1,5 @@
-//! Effects that are only recorded, for callers that execute them step by step, such as simulations and tests.
+//! Effects that are only recorded. They are for callers that execute them step by step, such as simulations
+//! and tests.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,7 +20,7 @@ pub struct Outbox<M: Machine> {
     pub ended_subscriptions: Vec<M::Command>,
     /// Batch that must be made durable.
     pub batch: Option<MachineBatch<M>>,
-    /// Last alarm setting: `Some(None)` cancels the alarm.
+    /// Last alarm setting. `Some(None)` cancels the alarm.
     pub alarm: Option<Option<Duration>>,
     /// Answers to requests, in order. An accepted request is durable.
     pub answers: Vec<Result<(), M::Rejection>>,

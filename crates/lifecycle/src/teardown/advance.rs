@@ -1,4 +1,4 @@
-//! Automatic transitions. All transitions of the machine are decided here.
+//! Automatic transitions. This module decides all transitions of the machine.
 
 use tidegate_model::{Timestamp, format_duration};
 
@@ -8,7 +8,8 @@ use super::request::OnDeadline;
 use super::state::{End, Progress, Stage, State, Teardown};
 use crate::fleet::join_names;
 
-/// Returns the events that follow from the state and the time alone. Called repeatedly until the result is empty.
+/// Returns the events that follow from the state and the time alone. Called repeatedly until it returns no
+/// events.
 pub fn advance(state: &State, now: Timestamp) -> Vec<Event> {
     let State::Running(teardown) = state else { return Vec::new() };
     if let Some(attribution) = &teardown.terminated {
@@ -31,7 +32,7 @@ fn finish_teardown(end: End, message: String, now: Timestamp) -> Vec<Event> {
     vec![Event::Finished { end, message, at: now }]
 }
 
-/// Moves to the first step with existing Applications, or to the end.
+/// Moves to the first step that has Applications left, or to the end.
 fn move_to_next_step(teardown: &Teardown, now: Timestamp) -> Vec<Event> {
     match teardown.first_open_step() {
         Some(step) => vec![Event::Moved { to: Stage::Deleting { step }, at: now }],

@@ -1,5 +1,5 @@
-//! Applies events to the state. If an event is illegal in a state, the result is an error that names both, never a
-//! panic.
+//! Application of events to the state. If an event is illegal in a state, the result is an error that
+//! contains both. The code never panics.
 
 use std::collections::BTreeMap;
 
@@ -27,7 +27,7 @@ pub fn apply(state: State, event: &Event) -> Result<State, IllegalEvent> {
     }
 }
 
-/// Returns the first words of an event without its content, which may be large.
+/// Returns the start of an event's text without its content, which may be large.
 fn event_name(event: &Event) -> String {
     match event {
         Event::Moved { to, .. } => format!("Moved to {to:?}"),
@@ -77,7 +77,7 @@ fn finish_teardown(mut teardown: Box<Teardown>, end: End, message: &str, at: Tim
     State::Finished(teardown)
 }
 
-/// Applies an event to a running teardown. `None` if the event is illegal in this state.
+/// Applies an event to a running teardown. Returns `None` if the event is illegal in this state.
 fn apply_running(teardown: &mut Teardown, event: &Event) -> Option<()> {
     match event {
         Event::Moved { to, at } => apply_moved(teardown, *to, *at),
@@ -131,7 +131,7 @@ fn apply_moved(teardown: &mut Teardown, to: Stage, at: Timestamp) -> Option<()> 
     Some(())
 }
 
-/// Adds an Application. If its step has passed, it is deleted with the current step, because it must be deleted anyway.
+/// Adds an Application. If its step has already passed, it is deleted with the current step.
 fn apply_joined(teardown: &mut Teardown, listed: &MemberRecord, at: Timestamp) -> Option<()> {
     let known = teardown.members.get(&listed.name);
     known.is_none_or(|known| known.progress.is_settled()).then_some(())?;
@@ -179,7 +179,7 @@ fn apply_to_member(teardown: &mut Teardown, event: &Event) -> Option<()> {
     Some(())
 }
 
-/// Applies an event about a member that other clients delete or release.
+/// Applies an event about an Application that other clients delete or release.
 fn apply_witnessed(member: &mut Member, event: &Event) -> Option<()> {
     match (event, &member.progress) {
         (Event::DeletionStarted { at, .. }, Progress::Waiting) => member.set_progress(Progress::Going, *at),
@@ -193,7 +193,7 @@ fn apply_witnessed(member: &mut Member, event: &Event) -> Option<()> {
 
 impl Member {
     fn set_progress(&mut self, progress: Progress, at: Timestamp) {
-        // The wait counts from the deletion, regardless of how often the Application is read again.
+        // The wait counts from the deletion, however often the Application is read again.
         if !(self.progress.is_in_flight() && progress.is_in_flight()) {
             self.since = at;
         }

@@ -1,27 +1,28 @@
-/// An outstanding command of a teardown.
+/// Outstanding command of a teardown.
 ///
-/// Every command may be executed twice. The second execution must not have an effect.
+/// Every command may be executed twice, and the second execution must not have any effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Delete the Application, with this UID as a precondition. Its finalizers decide what happens to its deployed
-    /// objects. Both "not found" and "another UID" mean that the Application is gone. Answer:
-    /// [`Input::Answered`](super::Input).
+    /// Delete the Application, with this UID as a precondition. Its finalizers determine what happens to its
+    /// deployed objects. Both "not found" and "another UID" mean that the Application no longer exists.
+    /// Answer: [`Input::Answered`](super::Input).
     Delete {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// `metadata.uid` of the Application.
         uid: String,
     },
     /// Read the Application, bypassing every cache. Answer: [`Input::Answered`](super::Input).
     Read {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// `metadata.uid` of the Application.
         uid: String,
     },
-    /// Report observations of an Application as [`Input::Observed`](super::Input), beginning with the current state.
+    /// Report observations of an Application as [`Input::Observed`](super::Input), beginning with the current
+    /// state.
     WatchMember {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// `metadata.uid` of the Application.
         uid: String,
@@ -31,14 +32,14 @@ pub enum Command {
 /// Subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// A call about a member.
+    /// A call about an Application.
     Call(String),
-    /// The watch of a member.
+    /// The watch of an Application.
     Watch(String),
 }
 
 impl Command {
-    /// Returns the subject.
+    /// Returns the subject of the command.
     pub fn subject(&self) -> Subject {
         match self {
             Self::Delete { member, .. } | Self::Read { member, .. } => Subject::Call(member.clone()),
@@ -46,7 +47,7 @@ impl Command {
         }
     }
 
-    /// Returns true for a subscription, which runs as long as it is outstanding.
+    /// Returns true for a subscription, which runs for as long as it is outstanding.
     pub fn is_subscription(&self) -> bool {
         matches!(self, Self::WatchMember { .. })
     }

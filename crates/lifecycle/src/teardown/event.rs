@@ -1,5 +1,6 @@
-//! Recorded events. They are append-only: a variant is never removed or reordered, because logs contain it. If a field of a
-//! variant changes, the variant gets the next kind number, and `read_earlier` reads its old layout.
+//! Recorded events. They are append-only: variants are never removed or reordered, because logs contain them.
+//! If a field of a variant changes, the variant gets the next kind number, and `read_earlier` reads its old
+//! layout.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
@@ -12,9 +13,9 @@ use crate::fleet::{Assignment, Attribution};
 /// A recorded event of a teardown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// The teardown exists from this event on, with its members in order.
+    /// The teardown exists from this event on. Its Applications are assigned to steps.
     Created {
-        /// ApplicationSet: `namespace/name`.
+        /// ApplicationSet, as `namespace/name`.
         set: String,
         /// `metadata.uid` of the ApplicationSet.
         uid: String,
@@ -29,7 +30,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A transition of the state machine.
+    /// The state machine made a transition.
     Moved {
         /// New stage.
         to: Stage,
@@ -38,60 +39,60 @@ pub enum Event {
     },
     /// An Application must be deleted now.
     DeletionScheduled {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
     /// An Application is being deleted.
     DeletionStarted {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
     /// The reason why an Application still exists has changed.
     DeletionBlocked {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// Reason as text. May be empty.
+        /// Reason as text.
         kept_by: String,
         /// Time of the observation.
         at: Timestamp,
     },
-    /// An Application was observed to be gone. The observation may be old.
+    /// An Application was observed not to exist. The observation may be old.
     AbsenceObserved {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
     /// An Application was read again and still exists.
     PresenceConfirmed {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
-    /// An Application is gone.
+    /// An Application no longer exists.
     Deleted {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the event.
         at: Timestamp,
     },
     /// A call about an Application failed. It is repeated at `retry_at`.
     CallFailed {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Error message.
         message: String,
         /// Time of the next call.
         retry_at: Timestamp,
     },
-    /// A person skipped an Application.
+    /// A user skipped an Application.
     Skipped {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Requester and reason.
         said: Attribution,
@@ -103,7 +104,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A step exceeded its deadline.
+    /// Message that contains the remaining Applications at that time.
     DeadlinePassed {
         /// Index of the step.
         step: u32,
@@ -112,11 +113,11 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A person paused the teardown.
+    /// A user paused the teardown.
     Paused(Attribution),
-    /// A person resumed the teardown.
+    /// A user resumed the teardown.
     Resumed(Attribution),
-    /// A person terminated the teardown.
+    /// A user terminated the teardown.
     TerminateRequested(Attribution),
     /// The teardown has finished.
     Finished {
@@ -127,30 +128,30 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A person approved deletions that were held because there were too many of them.
+    /// A user approved deletions that were blocked because there were too many of them.
     Approved(Approval),
-    /// An Application no longer belongs to the ApplicationSet, so it stays.
+    /// An Application no longer belongs to the ApplicationSet, so it is kept.
     Released {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
         /// Time of the observation.
         at: Timestamp,
     },
 }
 
-/// An Application to delete, as recorded.
+/// Application to delete, as recorded.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MemberRecord {
-    /// Name.
+    /// Name of the Application.
     pub name: String,
     /// `metadata.uid` of the Application.
     pub uid: String,
-    /// Step in which it is deleted.
+    /// Step in which the Application is deleted.
     pub place: Assignment,
 }
 
 impl Event {
-    /// Returns the existing member to which the event refers, if any.
+    /// Returns the existing Application that the event is about, if any.
     pub fn member(&self) -> Option<&str> {
         match self {
             Self::DeletionScheduled { member, .. }

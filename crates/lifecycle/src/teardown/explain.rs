@@ -9,7 +9,7 @@ use super::view::status_message;
 use crate::fleet::{Explanation, count, format_application_count, sort_by_wait};
 use crate::operation::AwaitedItem;
 
-/// Explains a teardown at `now`.
+/// Explains the state of a teardown at the time `now`.
 pub fn explain(state: &State, now: Timestamp) -> Explanation {
     Explanation { action: next_action(state), ..explain_state(state, now) }
 }
@@ -57,7 +57,7 @@ fn describe_position(teardown: &Teardown, step: u32) -> String {
     }
 }
 
-/// Returns the awaited members, longest wait first.
+/// Returns the Applications that the teardown is waiting for, longest wait first.
 fn awaited_members(teardown: &Teardown, step: u32) -> Vec<AwaitedItem> {
     let awaited = teardown.members_in_step(step).filter_map(|(name, member)| {
         let why = describe_wait(teardown, member)?;

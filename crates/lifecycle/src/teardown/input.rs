@@ -1,30 +1,30 @@
-//! Inputs of a teardown: answers, observations, and people's requests.
+//! Inputs of a teardown: answers, observations, and user requests.
 
 use super::request::{Approval, MemberSpec, Request};
 use crate::fleet::Scope;
 use crate::operation::CallError;
 
-/// One input from outside of the machine.
+/// Input from outside the machine.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Input {
-    /// Request for a teardown.
+    /// A teardown is requested.
     Begin(Box<Request>),
-    /// Answer to [`Command::Delete`](super::Command) and [`Command::Read`](super::Command): the API server's own
-    /// result, bypassing every cache.
+    /// Answer to [`Command::Delete`](super::Command) and [`Command::Read`](super::Command): the API server's
+    /// own result, bypassing every cache.
     Answered {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// `metadata.uid` of the command.
+        /// `metadata.uid` in the command.
         uid: String,
         /// Result, or the error of the call.
         presence: Result<ObjectPresence, CallError>,
     },
-    /// Observed state of a member, now and after every change, while the member is being
-    /// [watched](super::Command::WatchMember). Observations may be old or repeated.
+    /// State of an Application that is being [watched](super::Command::WatchMember), reported once at the
+    /// start and after every change. Observations may be old or repeated.
     Observed {
-        /// Name of the member.
+        /// Name of the Application.
         member: String,
-        /// `metadata.uid` of the Application. Another object with the same name isn't a member.
+        /// `metadata.uid` of the Application. Another object with the same name isn't part of the teardown.
         uid: String,
         /// Observed state.
         observation: MemberObservation,
@@ -34,19 +34,19 @@ pub enum Input {
         /// The new Application.
         member: Box<MemberSpec>,
     },
-    /// A person approved deletions that were held because there were too many of them. Their members join next. A
-    /// repeated approval counts once.
+    /// A user approved deletions that were blocked because there were too many of them. The affected
+    /// Applications join next. A repeated approval counts only once.
     Approved(Approval),
-    /// A person's request.
+    /// A user made a request.
     UserRequest {
         /// Content of the request.
         request: UserRequest,
         /// Requester.
         by: String,
-        /// Reason; may be empty.
+        /// Reason. May be empty.
         reason: String,
     },
-    /// The engine itself gives up on the teardown.
+    /// The engine gives up on the teardown.
     Abort {
         /// Reason.
         reason: String,
@@ -67,7 +67,7 @@ pub enum ObjectPresence {
 pub enum MemberObservation {
     /// The Application exists.
     Exists {
-        /// Reason why the Application still exists, in words that follow "waits for". Empty if unknown.
+        /// Reason why the Application still exists, as a phrase that follows "waits for". Empty if unknown.
         kept_by: String,
     },
     /// The Application doesn't exist.
@@ -76,16 +76,16 @@ pub enum MemberObservation {
     Released,
 }
 
-/// A person's request.
+/// User request about a teardown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserRequest {
-    /// Don't wait for an Application, or for the Applications of a step. If their deletion hasn't started, they aren't
-    /// deleted.
+    /// Don't wait for an Application, or for the Applications of a step. If their deletion hasn't started,
+    /// they aren't deleted.
     Skip(Scope),
-    /// Don't start any more deletions. Running deletions continue, and deadlines stand still.
+    /// Don't start any more deletions. Running deletions continue, but the time until a deadline doesn't run.
     Pause,
-    /// Resume.
+    /// Resume the teardown.
     Resume,
-    /// End the teardown without any more deletions.
+    /// End the teardown without starting any more deletions.
     Terminate,
 }

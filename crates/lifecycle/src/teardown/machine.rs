@@ -10,11 +10,12 @@ use super::state::State;
 use crate::driver::{LAZY_EVENT_WAIT_MAX, STATUS_EVENT_WAIT_MAX};
 use crate::machine::{IllegalEvent, Machine, Outstanding, Urgency};
 
-/// One ordered deletion, from start to end.
+/// An ordered deletion, from start to end.
 #[derive(Clone, Copy, Debug)]
 pub enum OrderedDeletion {}
 
-/// Object of an observation: the member with this name and UID. Only its newest observation counts.
+/// Object that an observation is about: the Application with this name and UID. Only the newest observation
+/// of it counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservationKey(pub String, pub String);
 
@@ -63,11 +64,11 @@ impl Machine for OrderedDeletion {
     fn urgency(state: &State, event: &Event) -> Urgency {
         let is_witnessed = state.teardown().is_some_and(|teardown| teardown.order.is_witnessed());
         match event {
-            // No later step depends on this event, and it is observed again.
+            // No later step depends on this event. If it is lost, it is observed again.
             Event::Deleted { .. } | Event::Released { .. } if is_witnessed => {
                 Urgency::Within(STATUS_EVENT_WAIT_MAX)
             }
-            // The same call finds this state again, or the watch reports it again.
+            // If this event is lost, the same call finds this state again, or the watch reports it again.
             Event::DeletionStarted { .. }
             | Event::AbsenceObserved { .. }
             | Event::PresenceConfirmed { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),

@@ -1,16 +1,17 @@
-//! State machine of one ordered deletion. It deletes all Applications of an ApplicationSet, or the Applications that
-//! dropped out of it, step by step. The next step begins once every Application of the previous step is really gone.
+//! State machine of an ordered deletion. It deletes all Applications of an ApplicationSet, or those that are
+//! no longer generated, step by step. The next step begins only after the API server has confirmed that every
+//! Application of the previous step no longer exists.
 //!
 //! ```text
 //! Begun → Deleting(k) → Deleting(k+1) … → Finished
 //! member  Waiting → Condemned → Going → Confirming → Gone
 //! ```
 //!
-//! If other clients delete the Applications, all at once or not at all ([`Order::is_witnessed`]), the machine doesn't
-//! send requests and only records observations: `Waiting → Going → Gone`, or `Released`.
+//! If other clients delete the Applications, all at once or not at all ([`Order::is_witnessed`]), the machine
+//! doesn't send requests. It only records observations: `Waiting → Going → Gone`, or `Released`.
 //!
-//! A deletion is bound to the recorded UID. An Application that was observed to be gone is read once more, bypassing
-//! every cache, before the next step begins.
+//! A deletion is bound to the recorded UID. If an Application was observed not to exist, it is read once
+//! more, bypassing every cache, before the next step begins.
 //!
 //! * `order`: order of deletion
 //! * `event`: recorded events
@@ -19,7 +20,7 @@
 //! * [`advance`](advance()): automatic transitions
 //! * [`apply`](apply()): application of an event to the state
 //! * [`outstanding`](outstanding()): outstanding commands
-//! * [`view`](view()) and [`explain`](explain()): output for people
+//! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;
 mod apply;

@@ -11,21 +11,21 @@ mod tests;
 enum Wait<'a> {
     /// The teardown is starting.
     Start,
-    /// A person must resume the teardown.
+    /// A user must resume the teardown.
     Resume,
-    /// An Application must be deleted by a person (`maxUpdate: 0`).
+    /// A user must delete an Application (`maxUpdate: 0`).
     ManualDeletion(&'a str),
-    /// A finalizer or its objects keep an Application from being deleted.
+    /// A finalizer or its objects prevent an Application from being deleted.
     Blocked(&'a str, &'a str),
     /// An Application is being deleted.
     Deletion(&'a str),
     /// Other clients delete or release the Applications.
     Witnessed,
-    /// The next step is starting.
+    /// The next step is about to start.
     NextStep,
     /// The teardown completed.
     Completed,
-    /// The teardown ended before all Applications were gone.
+    /// The teardown ended before all Applications were deleted.
     Unfinished,
 }
 

@@ -8,54 +8,55 @@ use crate::fleet::{Assignment, Expression, Labels, MaxUpdate, assign_step, step_
 /// Applications that are deleted together.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Selection {
-    /// Selector of the step: all expressions must match.
+    /// Selector for the Applications. All expressions must match.
     pub expressions: Vec<Expression>,
-    /// Maximum number of Applications of the step deleted at once.
+    /// Maximum number of the selected Applications that are deleted at once.
     pub max_update: MaxUpdate,
 }
 
-/// Order in which the Applications of an ApplicationSet are deleted: `deletionOrder`.
+/// Order in which an ApplicationSet's Applications are deleted: `deletionOrder`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Order {
-    /// All in one step.
+    /// All Applications in one step.
     #[default]
     AllAtOnce,
     /// The steps of the rollout in reverse order. Applications that no step selects come last.
     Reverse {
         /// Steps in the order of the rollout. An Application belongs to the first step that selects it.
         steps: Vec<Selection>,
-        /// Maximum number of a step's Applications deleted at once. Argo CD deletes them one by one.
+        /// Maximum number of a step's Applications that are deleted at once. Argo CD deletes them one by one.
         at_once: MaxUpdate,
     },
-    /// The declared steps. Applications that no step selects come last.
+    /// The steps that are declared for deletions. Applications that no step selects come last.
     Custom {
         /// Steps.
         steps: Vec<Selection>,
     },
-    /// All at once, by the deletion of the ApplicationSet or by garbage collection. The teardown only records their
-    /// deletion.
+    /// All Applications at once, by the deletion of the ApplicationSet or by garbage collection. The teardown
+    /// only records their deletion.
     Collected,
-    /// No Application is deleted. All are released and outlive the ApplicationSet. The teardown records the release.
+    /// No Application is deleted. All Applications are released and outlive the ApplicationSet. The teardown
+    /// records the release.
     Orphaned,
 }
 
-/// Order of deletion, in one word.
+/// Order of deletion, as one word.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionOrder")]
 pub enum OrderKind {
-    /// All in one step.
+    /// All Applications in one step.
     #[default]
     AllAtOnce,
     /// The steps of the rollout in reverse order.
     Reverse,
     /// Separate steps for the deletion.
     Custom,
-    /// No Application is deleted. All outlive the ApplicationSet.
+    /// No Application is deleted. All Applications outlive the ApplicationSet.
     Orphan,
 }
 
 impl Order {
-    /// Creates the reverse order of the rollout's steps, with one Application after the other.
+    /// Creates the reverse order of the rollout's steps, which deletes Applications one by one.
     pub fn reverse(steps: Vec<Selection>) -> Self {
         Self::Reverse { steps, at_once: MaxUpdate::Count(1) }
     }
@@ -70,7 +71,8 @@ impl Order {
         }
     }
 
-    /// Returns true if other clients delete or release the Applications, and the teardown only records it.
+    /// Returns true if other clients delete or release the Applications, and the teardown only records the
+    /// result.
     pub fn is_witnessed(&self) -> bool {
         matches!(self, Self::Collected | Self::Orphaned)
     }
@@ -87,7 +89,7 @@ impl Order {
         u32::try_from(self.selections().len()).unwrap_or(u32::MAX).saturating_add(1)
     }
 
-    /// Returns the index of a deletion step among the declared steps. `None` for the last step.
+    /// Returns the index of a deletion step among the declared steps, or `None` for the last step.
     fn declared_index(&self, step: u32) -> Option<usize> {
         let last = self.step_count().saturating_sub(1);
         let index = match self {
@@ -98,8 +100,8 @@ impl Order {
         usize::try_from(index?).ok()
     }
 
-    /// Returns the number of a deletion step in the strategy, counted from 1. `None` for Applications that no step
-    /// selects. A witnessed deletion has a single step with all Applications.
+    /// Returns the number of a deletion step in the strategy, starting at 1, or `None` for Applications that
+    /// no step selects. A witnessed deletion has a single step with all Applications.
     pub fn step_number(&self, step: u32) -> Option<u32> {
         if self.is_witnessed() {
             return (step == 0).then_some(1);
@@ -112,7 +114,7 @@ impl Order {
         (0..self.step_count()).find(|step| self.step_number(*step) == Some(number))
     }
 
-    /// Formats a step, such as `step 2 of 3`. If there is no step, formats the selected Applications.
+    /// Formats a step, such as `step 2 of 3`. If the step doesn't have a number, describes its Applications.
     pub(crate) fn step_name(&self, step: u32) -> String {
         match self.declared_index(step) {
             Some(index) => step_name(u32::try_from(index).unwrap_or(u32::MAX), self.selections().len()),
@@ -132,7 +134,7 @@ impl Order {
         Assignment { step: Some(step.map_or(last, deleted)), also: also.into_iter().map(deleted).collect() }
     }
 
-    /// Returns the maximum number of a step's Applications deleted at once.
+    /// Returns the maximum number of a step's Applications that are deleted at once.
     pub fn max_update(&self, step: u32) -> MaxUpdate {
         if let Self::Reverse { at_once, .. } = self {
             return *at_once;

@@ -55,25 +55,25 @@ impl LogRecord for State {
     }
 }
 
-/// Details of a teardown in a list. The log keeps them for longer than the events. Their layout is part of the on-disk
-/// format.
+/// Details of a teardown in a list. The log keeps them longer than the events. Their layout is part of the
+/// on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
-    /// Outcome.
+    /// Outcome, if the teardown has finished.
     pub end: Option<End>,
     /// True while the teardown is paused.
     pub paused: bool,
-    /// Current state as text.
+    /// Description of the current state.
     pub message: String,
-    /// Number of members that are gone or released, and number of all members.
+    /// Number of Applications that were deleted or released, and total number of Applications.
     pub members: (u32, u32),
-    /// Requester; empty if unknown.
+    /// Requester. Empty if unknown.
     pub by: String,
 }
 
 impl Details {
-    /// Returns the details of a teardown in this state. `None` before it began. Called for every batch, so it doesn't
-    /// build a view.
+    /// Returns the details of a teardown in this state, or `None` before it begins. Called for every batch,
+    /// so it doesn't build a view.
     pub fn from_state(state: &State) -> Option<Self> {
         let teardown = state.teardown()?;
         let is_done = |progress: &Progress| matches!(progress, Progress::Gone | Progress::Released);

@@ -1,4 +1,4 @@
-//! State of a teardown. Built only by [`apply`](super::apply()).
+//! State of a teardown. Only [`apply`](super::apply()) creates it.
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ pub enum State {
     /// No event has been recorded yet.
     #[default]
     New,
-    /// Begun, but not finished.
+    /// The teardown has begun but hasn't finished.
     Running(Box<Teardown>),
-    /// Finished.
+    /// The teardown has finished.
     Finished(Box<Teardown>),
 }
 
@@ -49,7 +49,7 @@ impl State {
 /// A teardown that has begun.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Teardown {
-    /// ApplicationSet: `namespace/name`.
+    /// ApplicationSet, as `namespace/name`.
     pub set: String,
     /// `metadata.uid` of the ApplicationSet.
     pub uid: String,
@@ -67,22 +67,22 @@ pub struct Teardown {
     pub members: BTreeMap<String, Member>,
     /// Current stage.
     pub stage: Stage,
-    /// Pause: requester and reason.
+    /// Requester of the pause and the reason, if the teardown is paused.
     pub paused: Option<Attribution>,
-    /// Termination: requester and reason.
+    /// Requester of the termination and the reason, if it was requested.
     pub terminated: Option<Attribution>,
-    /// Outcome.
+    /// Outcome, if the teardown has finished.
     pub outcome: Option<Outcome>,
-    /// Approvals of deletions that were held because there were too many of them, in order.
+    /// Approvals of deletions that were blocked because there were too many of them, in order.
     pub approvals: Vec<Approval>,
 }
 
-/// Stage of a teardown. Steps are counted from 0, in the order of deletion.
+/// Stage of a teardown. Step indices start at 0, in the order of deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stage {
     /// No step has been evaluated yet.
     Begun,
-    /// The Applications of a step are being deleted, and the teardown is waiting until they are gone.
+    /// The Applications of a step are being deleted, and the teardown waits until they no longer exist.
     Deleting {
         /// Index of the step.
         step: u32,
@@ -103,11 +103,11 @@ impl Teardown {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionEnd")]
 pub enum End {
-    /// All Applications are gone, except those that people skipped.
+    /// All Applications were deleted, except those that users skipped.
     Completed,
     /// A step exceeded its deadline.
     Failed,
-    /// A person terminated the teardown.
+    /// A user terminated the teardown.
     Terminated,
     /// The engine gave up.
     Error,
@@ -116,7 +116,7 @@ pub enum End {
 /// Outcome of a finished teardown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outcome {
-    /// Kind of the outcome.
+    /// Type of outcome.
     pub end: End,
     /// Final message.
     pub message: String,
@@ -129,11 +129,11 @@ pub struct Outcome {
 pub struct StepState {
     /// Time at which the step began.
     pub opened_at: Option<Timestamp>,
-    /// Start of the step's deadline: its opening, moved by pauses.
+    /// Time from which the step's deadline is counted: its opening, postponed by the length of pauses.
     pub deadline_from: Timestamp,
-    /// Time at which the step's last Application was gone.
+    /// Time at which the step's last Application was deleted.
     pub passed_at: Option<Timestamp>,
-    /// Message of a deadline that has passed.
+    /// Message of the step's deadline, if it has passed.
     pub late: Option<String>,
 }
 
@@ -142,13 +142,13 @@ pub struct StepState {
 pub struct Member {
     /// `metadata.uid` of the Application.
     pub uid: String,
-    /// Step in which it is deleted.
+    /// Step in which the Application is deleted.
     pub place: Assignment,
     /// Progress of the deletion.
     pub progress: Progress,
-    /// Start of the current progress.
+    /// Time at which the current progress started.
     pub since: Timestamp,
-    /// Reason why the Application still exists, in words that follow "waits for". Empty if unknown.
+    /// Reason why the Application still exists, as a phrase that follows "waits for". Empty if unknown.
     pub kept_by: String,
     /// Failed calls about the Application.
     pub calls: CallFailures,
@@ -157,21 +157,21 @@ pub struct Member {
 /// Progress of an Application's deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Progress {
-    /// The Application's step hasn't reached it yet.
+    /// It isn't the Application's turn yet.
     Waiting,
     /// The Application must be deleted now. The call may or may not have been sent.
     Condemned,
-    /// The Application is being deleted, and its finalizers are running.
+    /// The Application is being deleted and waits for its finalizers.
     Going,
-    /// The Application was observed to be gone, and is being read once more.
+    /// The Application was observed not to exist, and is being read once more.
     Confirming {
         /// True if the teardown deleted the Application.
         deleted: bool,
     },
-    /// The Application is gone.
+    /// The Application no longer exists.
     Gone,
-    /// A person skipped the Application.
+    /// A user skipped the Application.
     Left(Attribution),
-    /// The Application no longer belongs to the ApplicationSet, so it stays.
+    /// The Application no longer belongs to the ApplicationSet, so it is kept.
     Released,
 }

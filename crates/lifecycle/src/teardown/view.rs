@@ -1,4 +1,4 @@
-//! Output format of teardowns. If only `Created` is recorded in a state, its view is the plan of the teardown.
+//! Output format of teardowns. If a state contains only `Created`, its view is the plan of the teardown.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -13,20 +13,20 @@ use crate::fleet::{Attribution, count};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "DeletionStatus")]
 pub enum MemberStatus {
-    /// The Application's step hasn't reached it yet.
+    /// It isn't the Application's turn yet.
     Waiting,
     /// The Application is being deleted.
     Deleting,
-    /// The Application is gone.
+    /// The Application was deleted.
     Deleted,
-    /// A person skipped the Application.
+    /// A user skipped the Application.
     Skipped,
-    /// The Application no longer belongs to the ApplicationSet, so it stays.
+    /// The Application no longer belongs to the ApplicationSet, so it is kept.
     Released,
 }
 
 impl OrderKind {
-    /// Returns true if the status is the intended end of each Application.
+    /// Returns true if the status is the intended end of every Application.
     pub fn is_intended_end(self, status: MemberStatus) -> bool {
         match self {
             Self::Orphan => status == MemberStatus::Released,
@@ -35,61 +35,62 @@ impl OrderKind {
     }
 }
 
-/// A teardown.
+/// Teardown in the output format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "Deletion")]
 pub struct TeardownView {
-    /// ApplicationSet: `namespace/name`.
+    /// ApplicationSet, as `namespace/name`.
     #[serde(rename = "applicationSet")]
     pub set: String,
     /// Requester.
     #[serde(rename = "initiatedBy")]
     pub by: String,
-    /// Reason; absent if none was given.
+    /// Reason. Absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Order of deletion.
     #[serde(default)]
     pub order: OrderKind,
-    /// Current stage, as text.
+    /// Name of the current stage.
     pub stage: String,
-    /// Number of the running step in the strategy, counted from 1. Also absent for Applications that no step selects.
+    /// Number of the running step in the strategy, starting at 1. Absent if no step is running, or for
+    /// Applications that no step selects.
     pub step: Option<u32>,
     /// Steps, in the order of deletion.
     pub steps: Vec<StepView>,
-    /// Outcome.
+    /// Outcome. Absent while the teardown is running.
     #[serde(rename = "outcome")]
     pub end: Option<End>,
-    /// Current state, or the reason for the end, as text.
+    /// Description of the current state, or the reason for the end.
     pub message: String,
-    /// Person who paused the deletion, and the reason.
+    /// Person who paused the deletion, with the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Start time.
     pub started_at: Timestamp,
-    /// End time.
+    /// End time. Absent while the teardown is running.
     pub finished_at: Option<Timestamp>,
     /// Applications, in the order of deletion.
     pub members: Vec<MemberView>,
-    /// Approvals of deletions that were held because there were too many of them, in order.
+    /// Approvals of deletions that were blocked because there were too many of them, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub approvals: Vec<ApprovalView>,
 }
 
-/// Approval of deletions that were held because there were too many of them.
+/// Approval of deletions that were blocked because there were too many of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionsApproval")]
 pub struct ApprovalView {
     /// Requester.
     pub by: String,
-    /// Reason; absent if none was given.
+    /// Reason. Absent if none was given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Time of the approval.
     pub at: Timestamp,
-    /// Token for the Applications that were held.
+    /// Token for the blocked deletions.
     pub token: String,
 }
 
@@ -104,41 +105,41 @@ impl From<&Approval> for ApprovalView {
     }
 }
 
-/// A step of a deletion.
+/// Step of a deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionStep")]
 pub struct StepView {
-    /// Number in the strategy, counted from 1. Absent for Applications that no step selects.
+    /// Number in the strategy, starting at 1. Absent for Applications that no step selects.
     #[serde(default)]
     pub step: Option<u32>,
-    /// Selector, as text.
+    /// Description of the selector.
     #[serde(rename = "selector")]
     pub selects: String,
-    /// Number of members.
+    /// Number of Applications in the step.
     pub members: u32,
-    /// Maximum number of members in deletion at once. Absent if all members may be in deletion.
+    /// Maximum number of Applications in deletion at once. Absent if there is no limit.
     pub max_update: Option<u32>,
 }
 
-/// An Application to delete.
+/// Application to delete.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionMember")]
 pub struct MemberView {
     /// Name of the Application.
     pub application: String,
-    /// Number of the Application's step in the strategy, counted from 1. `-1` if no step selects it.
+    /// Number of the Application's step in the strategy, starting at 1. `-1` if no step selects it.
     pub step: String,
     /// Status.
     pub status: MemberStatus,
-    /// Reason for the status; may be empty.
+    /// Reason for the status. May be empty.
     pub message: String,
-    /// Time since which the Application has had its status.
+    /// Time since when the Application has had its status.
     pub since: Timestamp,
 }
 
-/// Returns the teardown for output. `None` before the teardown has begun.
+/// Returns the teardown in the output format, or `None` before it begins.
 pub fn view(state: &State) -> Option<TeardownView> {
     let teardown = state.teardown()?;
     let (outcome, requester) = (teardown.outcome.as_ref(), Requester::parse(&teardown.by));
@@ -173,7 +174,7 @@ fn step_view(teardown: &Teardown, step: u32) -> StepView {
     }
 }
 
-/// Returns the current state, or the reason for the end, as text.
+/// Describes the current state, or the reason for the end.
 pub(super) fn status_message(teardown: &Teardown) -> String {
     match (&teardown.outcome, teardown.current_step()) {
         (Some(outcome), _) => outcome.message.clone(),

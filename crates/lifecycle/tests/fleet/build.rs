@@ -15,7 +15,7 @@ pub fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-/// Returns an id in the order of the log.
+/// Returns an ID. IDs with higher numbers come later in the log.
 pub fn id(number: u128) -> OperationId {
     format!("00000000-0000-7000-8000-{number:012x}").parse().unwrap()
 }
@@ -29,7 +29,7 @@ pub fn labels(text: &str) -> Labels {
     pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect()
 }
 
-/// Parses `env in dev,qa` or `env not in dev`; several with `;`.
+/// Parses expressions such as `env in dev,qa` or `env not in dev`, separated by `;`.
 pub fn expressions(text: &str) -> Vec<Expression> {
     let one = |text: &str| {
         let words: Vec<&str> = text.split_whitespace().collect();

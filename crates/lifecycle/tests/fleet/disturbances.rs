@@ -1,8 +1,8 @@
-//! Disturbances around a machine.
+//! Disturbances that a simulated machine encounters.
 
 use proptest::prelude::*;
 
-/// Chances in percent, except for the first two.
+/// Disturbances, as chances in percent except where noted.
 #[derive(Clone, Debug, Default)]
 pub struct Disturbances {
     pub seed: u64,

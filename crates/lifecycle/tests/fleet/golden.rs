@@ -1,8 +1,9 @@
-//! Records of rollouts and teardowns must stay readable forever.
+//! Records of rollouts and teardowns, which must stay readable forever.
 //!
-//! `golden/rollout-layout-1.json` and `golden/teardown-layout-1.json` hold one event of every kind and one snapshot of every state,
-//! each as the bytes in the operation log, with its number and its meaning. A new layout gets its own files, written once with
-//! `TIDEGATE_WRITE_GOLDEN=layout-2` and added to `LAYOUTS`; existing files are never written again.
+//! `golden/rollout-layout-1.json` and `golden/teardown-layout-1.json` contain one event of every kind and one
+//! snapshot of every state. Each is stored as the bytes in the operation log, with its kind number and its
+//! content. A new layout gets its own files, which are written once with `TIDEGATE_WRITE_GOLDEN=layout-2` and
+//! added to `LAYOUTS`. Existing files are never rewritten.
 
 use std::path::{Path, PathBuf};
 
@@ -48,7 +49,7 @@ fn encode_record<R: LogRecord>(record: &R) -> Value {
     json!({"kind": record.kind(), "bytes": to_hex(&bytes), "means": record})
 }
 
-/// Reads a record as today's program does.
+/// Decodes a record as the current program does.
 fn decode_record<R: LogRecord>(known: &Value) -> R {
     let kind = u16::try_from(known["kind"].as_u64().unwrap()).unwrap();
     let content = from_hex(known["bytes"].as_str().unwrap());
@@ -61,7 +62,7 @@ fn decode_record<R: LogRecord>(known: &Value) -> R {
     found
 }
 
-/// Returns what is read today without new fields: fields are added, and none is ever changed.
+/// Returns the decoded content without fields that were added later. Existing fields never change.
 fn without_new_fields(found: &Value, known: &Value) -> Value {
     match (found, known) {
         (Value::Object(found), Value::Object(known)) => {
@@ -129,7 +130,7 @@ fn teardown_records_stay_readable() {
     });
 }
 
-/// Skipped members are counted separately, and do not count as Healthy.
+/// Skipped Applications are counted separately, and don't count as Healthy.
 #[test]
 fn rollout_summary_does_not_count_skipped_members_as_healthy() {
     let mut found = 0;
@@ -146,7 +147,7 @@ fn rollout_summary_does_not_count_skipped_members_as_healthy() {
     assert!(found > 0);
 }
 
-/// A list line names the requester and the distinct target revisions, up to a maximum.
+/// A list entry contains the requester and the distinct target revisions, up to a maximum.
 #[test]
 fn rollout_summary_names_requester_and_revisions() {
     let (mut named, mut many) = (0, 0);

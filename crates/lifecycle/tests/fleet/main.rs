@@ -1,5 +1,5 @@
-//! Tests of the machines over the Applications of an ApplicationSet through their public API: tables, stories, and random fleets
-//! with random disturbances.
+//! Tests of the machines for an ApplicationSet's Applications, through their public API: tables, scenarios,
+//! and random fleets with random disturbances.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

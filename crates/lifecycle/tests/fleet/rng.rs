@@ -1,4 +1,4 @@
-//! Repeatable pseudo-random numbers from a seed.
+//! Repeatable pseudo-random numbers, based on a seed.
 
 #[derive(Clone, Debug)]
 pub struct Rng(pub u64);

@@ -1,4 +1,5 @@
-//! Selection of steps, and numbers updated at once: the tables of Argo CD, and our deliberate differences.
+//! Assignment of Applications to steps, and the number of Applications updated at once. The tables cover Argo
+//! CD's behavior and Tidegate's deliberate differences.
 
 use proptest::prelude::*;
 use tidegate_lifecycle::fleet::{Assignment, MaxUpdate, Operator, assign_step};
@@ -16,7 +17,7 @@ fn expressions_match_labels() {
         ("tier=db", "env not in dev", true),
         ("env=dev tier=db", "env in dev;tier in db", true),
         ("env=dev tier=web", "env in dev;tier in db", false),
-        // An Application that one expression excludes is not brought back by another.
+        // If one expression excludes an Application, no other expression includes it again.
         ("env=dev", "env in dev;env not in dev", false),
         ("env=dev", "", true),
     ] {
@@ -73,7 +74,7 @@ fn max_update_limits_the_number_in_flight() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Rounded down, and never to zero: checked against multiplied whole numbers.
+    /// Percentages are rounded down, but never to zero. The result is checked using integer multiplication.
     #[test]
     fn a_percentage_is_rounded_down_but_never_to_zero(percent in 1_u32..=100, members in 0_u32..5_000) {
         let share = u64::from(MaxUpdate::Percent(percent).limit_for(members));

@@ -91,7 +91,7 @@ fn live_ref(name: &str) -> LiveRef {
     LiveRef { uid: format!("old-{name}"), resource_version: "1".into(), generation: 1 }
 }
 
-/// Returns a resource of the Sync phase that is not in the cluster yet.
+/// Returns a resource of the Sync phase that isn't in the cluster yet.
 pub fn resource(wave: i64, object: &str) -> Task {
     task(Phase::Sync, wave, object, Action::Create, None)
 }
@@ -106,7 +106,7 @@ pub fn hook_task(phase: Phase, wave: i64, object: &str) -> Task {
     task(phase, wave, object, Action::Create, Some(hook))
 }
 
-/// Chained changes to tasks.
+/// Chainable changes to tasks.
 pub trait TaskChanges: Sized {
     fn with(self, change: impl FnOnce(&mut Task)) -> Self;
 
@@ -114,7 +114,7 @@ pub trait TaskChanges: Sized {
         self.with(|task| task.action = action)
     }
 
-    /// Adds an object of this name to the cluster.
+    /// Adds an existing object for the task to the cluster.
     fn with_live_object(self) -> Self {
         self.with(|task| task.live = Some(live_ref(&task.name)))
     }
@@ -156,7 +156,7 @@ pub fn plan(tasks: impl IntoIterator<Item = Task>) -> Plan {
     plan
 }
 
-/// Chained changes to plans.
+/// Chainable changes to plans.
 pub trait PlanChanges: Sized {
     fn with_gate(self, wave: usize, gate: &str) -> Self;
     fn with_wave_timeout(self, wave: usize, timeout: u64) -> Self;

@@ -1,4 +1,4 @@
-//! Claim of an operation: what may happen before it is held, and the effect of its loss.
+//! Claim of an operation: permitted actions before the operation holds it, and the effect of losing it.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn held_claim() -> ClaimEvent {
     ClaimEvent::Held { place, epoch: 3 }
 }
 
-/// An operation whose events are always durable.
+/// Operation whose events are immediately durable.
 struct Operation(Driver);
 
 impl Operation {
@@ -223,7 +223,7 @@ fn an_operation_that_lost_its_claim_before_planning_claims_again() {
     operation.receive_claim(1, held_claim());
     operation.receive_claim(2, ClaimEvent::Lost { holder: Some(other_holder()) });
     assert_eq!(operation.outstanding_commands(2), [Command::Claim]);
-    // A plan in flight is out of date.
+    // A plan that arrives now is outdated.
     let late = Input::Planned {
         plan: Arc::new(plan([resource(0, "ConfigMap/c")])),
         bundle: DIGEST,
@@ -245,7 +245,7 @@ fn an_operation_continues_with_a_warning_if_claims_are_unavailable() {
     assert_eq!(operation.claim_state(), ClaimStatus::Unavailable);
 }
 
-/// The operation still checks whether another operation took its former Lease, also after a crash.
+/// The operation still checks whether another operation has acquired its former Lease, even after a crash.
 #[test]
 fn an_operation_that_continues_without_its_claim_still_requests_it() {
     let place = ClaimLocation { namespace: "shop".into(), name: "tidegate-web".into() };
@@ -274,7 +274,7 @@ fn a_failed_claim_request_is_retried() {
     assert_eq!(message, "failed to acquire the claim: namespaces \"ops\" not found");
 }
 
-/// The state of the claim survives a crash: it is part of the events.
+/// The state of the claim survives a crash, because it is part of the events.
 #[test]
 fn a_recovered_operation_keeps_its_claim() {
     let mut driver = Driver::default();

@@ -1,4 +1,4 @@
-//! Places in concurrency groups: when they are requested, and how long an operation holds them.
+//! Places in concurrency groups: when an operation requests them and how long it holds them.
 
 use tidegate_lifecycle::operation::{Input, OperationEvent, Verdict, explain};
 use tidegate_model::{Phase, Plan};
@@ -20,7 +20,7 @@ fn held_places(world: &World) -> Vec<String> {
     world.driver().state().held_groups().map(str::to_owned).collect()
 }
 
-/// Returns the number of verdicts of a gate.
+/// Returns the number of verdicts that a gate has given.
 fn verdict_count(world: &World, name: &str) -> usize {
     world
         .durable
@@ -29,7 +29,8 @@ fn verdict_count(world: &World, name: &str) -> usize {
         .count()
 }
 
-/// Returns a plan in which each wave is a hook that takes a while, so that a test can inspect the operation during the wave.
+/// Returns a plan in which each wave is a hook that runs for some time, so that a test can inspect the
+/// operation during the wave.
 fn plan_with_gates(gates: &[&[&str]]) -> Plan {
     let numbers =
         (0..gates.len()).map(|number| hook_task(Phase::Sync, number as i64, &format!("Job/h{number}")));
@@ -42,7 +43,7 @@ fn plan_with_gates(gates: &[&[&str]]) -> Plan {
     plan
 }
 
-/// Runs until a wave is running; hooks take about a second.
+/// Runs until a wave is running. Hooks take about a second.
 fn run_to_wave(world: &mut World, name: &str) {
     for millis in (world.now..world.now + 600_000).step_by(10) {
         world.run_until(millis);
@@ -65,7 +66,7 @@ fn a_place_is_requested_only_when_nothing_else_blocks_the_wave() {
     assert!(said.contains("gate approval") && !said.contains(&format!("for gate {DB_GATE}")), "{said}");
     let awaited = explain(world.driver().state(), at(1_000)).awaited;
     let place = awaited.iter().find(|awaited| awaited.what == format!("gate {DB_GATE}")).unwrap();
-    assert_eq!(place.why, "evaluated last, once the wave waits for nothing else");
+    assert_eq!(place.why, "evaluated last, when nothing else blocks the wave");
     world.run_until(40_000);
     assert_eq!(
         (verdict_count(&world, "night"), verdict_count(&world, DB_GATE)),
@@ -83,7 +84,7 @@ fn a_place_is_requested_only_when_nothing_else_blocks_the_wave() {
     assert_eq!(held_places(&world), [""; 0], "it has ended");
 }
 
-/// A soak ends without any input.
+/// A soak ends without an input.
 #[test]
 fn a_place_is_requested_when_the_soak_is_over() {
     let mut world = World::new(plan_with_gates(&[&[], &["soak:5m", DB_GATE]]), request());
@@ -110,7 +111,7 @@ fn a_place_is_kept_if_the_next_wave_names_the_group() {
     assert_eq!(world.driver().state().message(), "successfully synced (no more tasks)");
 }
 
-/// Two operations that each held the place the other one requests would deadlock.
+/// Two operations would deadlock if each held the place that the other one requests.
 #[test]
 fn places_are_released_before_more_groups_are_requested() {
     let both = ["concurrency:ci", DB_GATE];
@@ -120,7 +121,8 @@ fn places_are_released_before_more_groups_are_requested() {
     assert_eq!(held_places(&world), ["db"]);
     world.run_until(world.now + 10_000);
     assert_eq!(world.driver().state().name(), "Wave 2 Held");
-    // This world answers each gate separately; an engine grants all places of a wave, or none.
+    // The test world answers each gate separately, but a real engine grants either all places of a wave or
+    // none.
     assert_eq!(verdict_count(&world, DB_GATE), 2, "it is requested again");
     run_to_wave(&mut world, "Wave 2 ");
     assert_eq!(held_places(&world).len(), 2);
@@ -132,11 +134,12 @@ fn places_are_released_before_more_groups_are_requested() {
     );
 }
 
-/// An engine that resumes the operation after a kill does not request the place again: no other operation got it.
+/// If an engine resumes the operation after a crash, it doesn't request the place again, because no other
+/// operation got the place.
 #[test]
 fn a_place_survives_an_engine_restart() {
     let mut world = World::new(plan_with_gates(&[&[DB_GATE, "night"]]), request());
-    // The other gate closes again at the moment at which the place is granted.
+    // The other gate closes again at the moment when the place is granted.
     world.gates.insert("night".into(), [Verdict::Open, closed_verdict("it is day", 600)].into());
     world.gates.insert(DB_GATE.into(), [closed_verdict("it is full", 5)].into());
     world.run_until(1_000);
@@ -157,7 +160,7 @@ fn a_place_survives_an_engine_restart() {
     assert!(world.driver().state().message().contains("night"), "{}", world.driver().state().message());
 }
 
-/// The hook failed, and another attempt follows: its work is still half done.
+/// The hook failed and another attempt follows, so the work in the group isn't complete.
 #[test]
 fn a_place_is_kept_until_the_wave_passes_or_the_operation_ends() {
     let mut plan = plan([

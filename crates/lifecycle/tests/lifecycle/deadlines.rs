@@ -9,7 +9,7 @@ use crate::build::*;
 use crate::traces::assert_trace;
 use crate::world::{Reply, World};
 
-/// Returns the start times of stages, as `1000 Wave 1 Applying`.
+/// Returns the start times of stages, such as `1000 Wave 1 Applying`.
 fn stage_starts<'a>(world: &'a World, stage: &str) -> Vec<&'a str> {
     let lines = world.transcript.iter().filter_map(|line| line.strip_prefix("@ "));
     lines.filter(|line| line.ends_with(stage)).collect()
@@ -59,7 +59,7 @@ fn a_wave_has_a_deadline() {
             ");
 }
 
-/// The fixed delay after a wave must not make the wave late.
+/// The fixed delay after a wave must not make the wave exceed its deadline.
 #[test]
 fn a_wave_delay_does_not_count_toward_the_deadline() {
     let request = SyncRequest { wave_delay: Some(seconds(30)), ..request() };
@@ -94,7 +94,7 @@ fn a_hook_has_a_deadline() {
             = 2 Job/slow Synced Failed: hook did not complete within 5 s
             ",
     );
-    // If it ended just before it was stopped, its own outcome counts.
+    // If the hook ended just before it was stopped, its own outcome counts.
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/slow").with_timeout(5)]), request());
     world.configure("Job/slow", |fate| fate.health[1].0 = 5000);
     world.run();
@@ -127,7 +127,7 @@ fn an_operation_has_a_deadline_across_its_attempts() {
             = 2 Deployment/api SyncFailed Failed: no
             ",
     );
-    // During planning as well.
+    // The deadline also applies during planning.
     let mut world =
         World::new(plan([]), SyncRequest { deadline: Some(Duration::from_millis(300)), ..request() });
     world.set_plan_replies(std::iter::repeat_n(Reply::Busy, 9));
@@ -139,7 +139,8 @@ fn an_operation_has_a_deadline_across_its_attempts() {
     assert_eq!(world.now, 300);
 }
 
-/// The final message names the awaited items, including the unhealthy resource and the reason.
+/// The final message contains the items that the operation was waiting for, including the unhealthy resource
+/// and the reason.
 #[test]
 fn a_late_operation_names_what_it_waited_for() {
     let waves = plan([resource(0, "Deployment/api"), resource(0, "ConfigMap/a"), resource(1, "ConfigMap/b")]);
@@ -191,7 +192,8 @@ fn deadlines_stop_during_a_pause() {
     assert_eq!(stage_starts(&world, "Applying"), ["0 Wave 1 Applying", "15000 Wave 1 Applying"]);
 }
 
-/// The hook's place was clear, but its kind group had not started when the deadline passed: the next attempt runs it.
+/// The hook's name was free, but its kind group hadn't started when the deadline passed. The next attempt
+/// runs the hook.
 #[test]
 fn a_hook_stopped_before_it_was_created_runs_in_the_next_attempt() {
     let tasks = [resource(0, "ConfigMap/slow"), hook_task(Phase::Sync, 0, "Job/hook")];

@@ -1,4 +1,5 @@
-//! Notes for people, which no decision reads: reasons why pods are not healthy, and the last log lines of failed hooks.
+//! Notes for users that don't affect any decision: reasons why pods are unhealthy, and the last log lines of
+//! failed hooks.
 
 use tidegate_lifecycle::operation::{Input, explain, view};
 use tidegate_model::{DeletePolicy, HealthStatus, Phase};
@@ -23,7 +24,7 @@ fn the_reason_is_shown_and_survives_the_failure() {
         fate.health = vec![(0, health_of(HealthStatus::Progressing, "1 of 3 replicas ready"))];
     });
     world.schedule_input(5000, crash_loop_reason());
-    // Reported twice, recorded once.
+    // The reason is reported twice but recorded once.
     world.schedule_input(6000, crash_loop_reason());
     world.run_until(41_000).now = 41_000;
     assert_eq!(
@@ -58,8 +59,8 @@ fn a_recovered_object_has_no_reason() {
     assert!(view.resources.iter().all(|resource| resource.reason.is_empty()));
 }
 
-/// The last log lines are stored before the policy deletes the hook's object. They are shown afterwards, even if a
-/// later attempt never reaches the hook.
+/// The last log lines are stored before the deletion policy deletes the hook's object. They are displayed
+/// afterwards, even if a later attempt never reaches the hook.
 #[test]
 fn the_last_log_lines_of_a_hook_are_stored() {
     let policies = [DeletePolicy::HookFailed];
@@ -88,7 +89,7 @@ fn the_last_log_lines_of_a_hook_are_stored() {
     world.check_replay();
 }
 
-/// Specification, 5.5: Argo CD names a reason for rejected objects only.
+/// Specification, 5.5: Argo CD mentions a reason only for rejected objects.
 #[test]
 fn the_message_of_a_failed_operation_names_objects_and_reasons() {
     let hooks = (0..12).map(|index| hook_task(Phase::PreSync, 0, &format!("Job/h{index}")));

@@ -1,4 +1,4 @@
-//! Driver: when events are written, when commands start, and what a crash at any step costs.
+//! Driver: when events are written, when commands start, and the effect of a crash at any step.
 
 use std::sync::Arc;
 
@@ -48,13 +48,13 @@ fn lazy_events_are_written_later() {
     driver.handle_input(&busy, at(1000)).unwrap();
     driver.advance(at(1000)).unwrap();
     assert!(driver.take_batch(at(1000), false).is_none());
-    // The reason of a wait becomes durable soon: a person may ask for it after a kill.
+    // The reason for a wait becomes durable soon, because a user may want to see it after a crash.
     let due = at(1000) + STATUS_EVENT_WAIT_MAX;
     assert_eq!(driver.flush_at(), Some(due));
     assert_eq!(driver.outstanding(at(1000)), outstanding([], Some(at(1200))));
     assert_eq!(driver.outstanding(at(1200)), outstanding([Command::Plan], None));
     assert_eq!(driver.take_batch(due, false).unwrap().first_sequence, 2);
-    // A lazy batch in flight does not hold up commands, and there is no wake-up for the next batch meanwhile.
+    // A lazy batch in flight doesn't delay commands. In the meantime, there is no wake-up for the next batch.
     assert_eq!(driver.outstanding(at(1200)), outstanding([Command::Plan], None));
     driver.handle_input(&busy, at(1200)).unwrap();
     assert_eq!(driver.outstanding(at(1200)), outstanding([], Some(at(1600))));
@@ -84,7 +84,7 @@ fn recovery_needs_no_separate_path() {
         request(),
     );
     world.run_until(0);
-    // A snapshot with the events after it is equivalent to all events.
+    // A snapshot and the events after it are equivalent to all events.
     let mut driver = Driver::default();
     let mut snapshot = None;
     for input in world.inputs() {
@@ -144,7 +144,7 @@ fn golden_operations() -> Vec<(Plan, SyncRequest)> {
     vec![(full(), request_with_retries(1)), (full(), tries)]
 }
 
-/// Objects that fail, by variant of a golden operation.
+/// Objects of which one fails in each variant of a golden operation. Empty if none fails.
 const FAILING_OBJECTS: [&str; 5] = ["", "Deployment/api", "Job/migrate", "Widget/w", "Job/alert"];
 
 fn golden_world(plan: &Plan, request: &SyncRequest, misfortune: &str) -> World {
@@ -163,7 +163,7 @@ fn golden_world(plan: &Plan, request: &SyncRequest, misfortune: &str) -> World {
     world
 }
 
-/// Returns the writes in order. Writes of one step of one wave are concurrent, so their order does not matter.
+/// Returns the writes in order. Writes in the same step of a wave are concurrent, so their order is ignored.
 fn sorted_writes(world: &World) -> Vec<String> {
     let line = |write: &Write| {
         let task = world.plan.task(write.task).unwrap();
@@ -184,7 +184,8 @@ fn sorted_writes(world: &World) -> Vec<String> {
     lines.into_iter().map(|(_, _, _, line)| line).collect()
 }
 
-/// The engine crashes once, before any one event: the cluster sees the same writes in the same order.
+/// The engine crashes once, before one of the events. The cluster still sees the same writes in the same
+/// order.
 #[test]
 fn a_crash_before_any_event_does_not_change_the_writes() {
     let mut crashes = 0;
@@ -217,7 +218,7 @@ fn a_crash_before_any_event_does_not_change_the_writes() {
     assert!(crashes > 500, "only {crashes} crashes");
 }
 
-/// Every batch of a wave is written in at most three writes, regardless of the wave's width.
+/// A wave needs only a few writes to the log, regardless of its size.
 #[test]
 fn a_wave_needs_few_writes() {
     for width in [1, 10, 200] {

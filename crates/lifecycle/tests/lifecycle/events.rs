@@ -1,4 +1,5 @@
-//! Emitted events of an operation. Random worlds check that live events equal those from the log.
+//! Emitted events of an operation. The tests with random worlds check that live events equal those from the
+//! log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,7 @@ fn emitted_events(recorded: &[OperationEvent]) -> Vec<(u64, EventKind)> {
     events.map(|event| (event.sequence, event.what)).collect()
 }
 
-/// One row per emitted event. The numbers of other recorded events are left out.
+/// Each row is an emitted event. The numbers of the other recorded events are omitted.
 #[test]
 fn relevant_events_are_emitted_with_their_sequence_number() {
     let plan = plan([
@@ -77,7 +78,7 @@ fn relevant_events_are_emitted_with_their_sequence_number() {
         (OperationEvent::DeletionStarted { task: old }, pruned(false)),
         (OperationEvent::DeletionCompleted { task: old }, pruned(true)),
         (OperationEvent::ObjectDeleted { task: old }, pruned(true)),
-        // The deletion of an older hook object is not a prune.
+        // The deletion of an older hook object isn't a prune.
         (OperationEvent::DeletionCompleted { task: after }, None),
         (OperationEvent::TaskCompleted { task: new, phase, message: text(), at: at(4) }, task("new")),
         (OperationEvent::TaskFailed { task: after, phase, message: text(), at: at(4) }, task("after")),

@@ -43,7 +43,7 @@ fn explanations_read_like_sentences() {
     );
 }
 
-/// The explanation names the object in the place of a hook that was about to be created.
+/// The explanation contains the object that took the name of a hook that was about to be created.
 #[test]
 fn a_lost_hook_place_is_explained() {
     let lost = || {
@@ -67,7 +67,8 @@ fn a_lost_hook_place_is_explained() {
     );
 }
 
-/// A running engine ends late operations at once, so this is the explanation of an operation without an engine.
+/// A running engine ends late operations immediately, so this explanation is for an operation that no engine
+/// is running.
 #[test]
 fn a_passed_deadline_is_not_shown_as_upcoming() {
     let request = SyncRequest { deadline: Some(seconds(60)), ..request() };
@@ -87,7 +88,7 @@ fn a_passed_deadline_is_not_shown_as_upcoming() {
     assert!(sentence.contains("; its deadline passed 40 s ago;"), "{sentence}");
 }
 
-/// An object that is left in place is neither healthy nor awaited.
+/// An object that is kept unchanged counts neither as healthy nor as awaited.
 #[test]
 fn skipped_prunes_are_not_counted_as_healthy() {
     let left = prune_task(0, "Deployment/old").with_action(Action::PruneSkipped);
@@ -132,7 +133,8 @@ fn explains_stages_before_the_waves() {
     );
 }
 
-/// One confirmation covers all prunes of an operation, so the explanation also names the prunes of later waves.
+/// One confirmation covers all prunes of an operation, so the explanation also lists the prunes in later
+/// waves.
 #[test]
 fn prunes_covered_by_one_confirmation_are_named() {
     let tasks = [
@@ -280,7 +282,7 @@ fn explains_pauses_and_termination() {
          for 1 min (lunch)",
     );
 
-    // A hook that ends during a pause is not processed before the operation resumes.
+    // If a hook ends during a pause, this isn't processed before the operation resumes.
     let mut world = one();
     world.configure("Job/j", |fate| {
         fate.health =
@@ -324,7 +326,8 @@ fn explains_pauses_and_termination() {
     assert_explanation(one(), 9000, "Succeeded 8 s ago after 1 s: successfully synced (no more tasks)");
 }
 
-/// Phase and message are the same as for any other success. Only the request identifies a dry run.
+/// The phase and the message are the same as for any other success. Only the request shows that it was a dry
+/// run.
 #[test]
 fn a_dry_run_explains_that_nothing_was_written() {
     let tried = || {

@@ -38,7 +38,7 @@ fn final_messages_name_failed_objects() {
             vec![web],
             format!("{unsuccessful}, reason: Deployment/web is wrong"),
         ),
-        // A rejected prune keeps the wave's manifests from being applied, so none of the wave's tasks run.
+        // A rejected prune prevents the wave's manifests from being applied, so none of the wave's tasks run.
         (
             vec![prune_task(0, "Job/old"), resource(0, api)],
             vec!["Job/old"],
@@ -95,7 +95,7 @@ fn error_warning(message: &str) -> tidegate_model::Warning {
     }
 }
 
-/// The results show the invalid tasks (spec: API discovery + permission validation).
+/// The results contain the invalid tasks (specification, on API discovery and permission validation).
 #[test]
 fn an_invalid_plan_runs_nothing() {
     let blamed = resource(0, "Widget/one").with(|task| task.error = Some("a".into()));
@@ -117,7 +117,7 @@ fn an_invalid_plan_runs_nothing() {
     );
 }
 
-/// The missing definition may be created by others, so the next attempt makes a new plan.
+/// Another client may create the missing definition, so the next attempt creates a new plan.
 #[test]
 fn a_retry_replaces_an_invalid_plan() {
     let mut plan = plan([resource(0, "ConfigMap/c")]);

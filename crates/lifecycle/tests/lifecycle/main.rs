@@ -1,4 +1,5 @@
-//! Tests of the operation machine through its public API: tables, worked traces, and random plans in random worlds.
+//! Tests of the operation machine through its public API: tables, worked traces, and random plans in random
+//! worlds.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Objects in a deleted namespace are lost: the operation fails, and names the namespace.
+//! Objects in a deleted namespace are lost. The operation fails and reports the namespace.
 
 use tidegate_lifecycle::operation::{Input, NamespaceObservation, ObjectIdentity, OperationEvent, explain};
 use tidegate_model::{DeletePolicy, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
@@ -8,8 +8,8 @@ use crate::world::{Reply, World};
 
 const NAMESPACE_LOST: &str = "namespace shop is being deleted, together with everything that this operation wrote there; sync again when it is gone";
 
-/// Returns a world in which the namespace starts terminating at a time. `has_watch` selects a watch event; otherwise only a read
-/// finds it.
+/// Returns a world in which the namespace starts terminating at a specific time. With `has_watch`, a watch
+/// event reports this. Otherwise, only a read shows it.
 fn world_with_terminating_namespace(plan: Plan, request: SyncRequest, millis: i64, has_watch: bool) -> World {
     let mut world = World::new(plan, request);
     world.namespaces_terminating_at.insert("shop".into(), millis);
@@ -27,14 +27,14 @@ fn run_to_end(world: &mut World) -> (OperationPhase, String) {
 fn an_operation_does_not_succeed_in_a_terminating_namespace() {
     let failed = (OperationPhase::Failed, NAMESPACE_LOST.to_owned());
     let one = || plan([resource(0, "ConfigMap/c")]);
-    // There is no watch event, and the operation has finished by the time of its last write.
+    // There is no watch event, and the operation finishes at the time of its last write.
     assert_eq!(run_to_end(&mut world_with_terminating_namespace(one(), request(), 0, false)), failed);
     assert_eq!(
         run_to_end(&mut world_with_terminating_namespace(one(), request(), 1, false)).0,
         OperationPhase::Succeeded,
         "it began to go later"
     );
-    // After the last write, during a wait.
+    // The namespace terminates after the last write, during a wait.
     let healthy = SyncRequest { wait: WaitFor::Healthy, ..request() };
     let server = || plan([resource(0, "Deployment/api")]);
     for has_watch in [true, false] {
@@ -48,7 +48,8 @@ fn an_operation_does_not_succeed_in_a_terminating_namespace() {
     assert_eq!(world.results(), [reason]);
 }
 
-/// The operation did not observe the deletion, and another namespace exists now: the objects in the first one are gone anyway.
+/// The operation didn't observe the deletion, and a different namespace exists now. The objects in the first
+/// namespace are lost anyway.
 #[test]
 fn an_operation_does_not_succeed_in_a_recreated_namespace() {
     let again = "namespace shop was deleted and recreated by another client, and everything that this operation wrote to the old one is gone; sync \
@@ -61,7 +62,7 @@ fn an_operation_does_not_succeed_in_a_recreated_namespace() {
         assert_eq!(run_to_end(&mut world), (OperationPhase::Failed, again.to_owned()));
         assert_eq!(world.now, if has_watch { 500 } else { 1000 }, "immediately, if it is reported");
     }
-    // The missing namespace existed when the plan was made, whether anything was written into it or not.
+    // The missing namespace existed during planning, whether or not anything was written to it.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
     world.namespaces_gone_at.insert("shop".into(), 0);
     world.configure("ConfigMap/c", |fate| {
@@ -90,7 +91,7 @@ fn old_observations_and_newly_created_namespaces_are_no_loss() {
     };
     let smoke = || hook_task(Phase::PostSync, 0, "Job/smoke");
     let mut world = World::new(plan([resource(0, "ConfigMap/c"), smoke()]), request());
-    // Version 1 is known from the plan.
+    // Version 1 is known from planning.
     world.namespaces_gone_at.insert("shop".into(), 60_000);
     world.schedule_input(500, seen("0", "0", false));
     world.schedule_input(600, seen("0", "0", true));
@@ -134,7 +135,7 @@ fn hooks_in_a_terminating_namespace_are_stopped_first() {
     assert!(results[2].contains("Job/alert"), "what is for failures runs: {results:?}");
 }
 
-/// The objects in the namespace may be reported missing first; the namespace is still the reason.
+/// The objects in the namespace may be reported missing first, but the namespace is still the reason.
 #[test]
 fn a_failed_wave_names_the_terminating_namespace() {
     let tasks = plan([hook_task(Phase::PreSync, 0, "Job/check"), resource(0, "ConfigMap/c")]);
@@ -148,7 +149,8 @@ fn a_failed_wave_names_the_terminating_namespace() {
     assert_eq!(message, "one or more objects failed to apply, reason: ConfigMap shop/c: denied");
 }
 
-/// The plan was about the previous namespace: the current one may have to be created, or filled, from the beginning.
+/// The plan was for the previous namespace. The current namespace may have to be created or filled from
+/// scratch.
 #[test]
 fn the_next_attempt_plans_again_after_a_namespace_is_lost() {
     let tasks = || plan([resource(0, "ConfigMap/c"), hook_task(Phase::PostSync, 0, "Job/smoke")]);
@@ -173,14 +175,14 @@ fn the_next_attempt_plans_again_after_a_namespace_is_lost() {
         2,
         "everything written to the old one is written to the new one"
     );
-    // A plan that failed before its first wave is made again.
+    // If a plan failed before its first wave, the next attempt creates a new plan.
     let mut world = World::new(tasks(), request_with_retries(1));
     world.configure("ConfigMap/c", |fate| {
         fate.check.push_back(Reply::Rejected("namespaces \"shop\" not found".into()))
     });
     assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
     assert_eq!(plans(&world), 2);
-    // An attempt that failed in a wave continues there, with its plan.
+    // If an attempt failed in a wave, the next attempt continues there with the same plan.
     let mut world = World::new(tasks(), request_with_retries(1));
     world.configure("ConfigMap/c", |fate| fate.write.push_back(Reply::Rejected("denied".into())));
     assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
@@ -209,7 +211,7 @@ fn nothing_is_written_into_a_namespace_that_was_lost_before() {
     assert_eq!(world.cluster.writes, [], "nothing to see to for the SyncFail hook either");
 }
 
-/// Only namespaces that the operation writes to count, and only while the operation can still react.
+/// Only namespaces that the operation writes to count, and only as long as the operation can still react.
 #[test]
 fn unused_namespaces_may_terminate() {
     let elsewhere = |task: tidegate_model::Task| task.with(|task| task.namespace = "other".into());
@@ -217,7 +219,7 @@ fn unused_namespaces_may_terminate() {
     let mut world = World::new(tasks, request());
     world.namespaces_terminating_at.insert("other".into(), 0);
     assert_eq!(run_to_end(&mut world).0, OperationPhase::Succeeded);
-    // The operation is ending: hooks are cleaned up, regardless of what happens to the namespace.
+    // The operation is ending, so its hooks are cleaned up, whatever happens to the namespace.
     let tasks =
         plan([hook_task(Phase::Sync, 0, "Job/j").with_delete_policies(&[DeletePolicy::HookSucceeded])]);
     let mut world = world_with_terminating_namespace(tasks, request(), 1001, true);

@@ -1,4 +1,4 @@
-//! Cluster outages: the operation waits, reports them, and fails only by a deadline.
+//! Cluster outages: the operation waits, reports the outage, and fails only because of a deadline.
 
 use tidegate_lifecycle::operation::{Input, OperationEvent, explain};
 use tidegate_model::{DeletePolicy, HealthStatus, OperationPhase, Phase, SyncRequest};
@@ -41,13 +41,14 @@ fn an_outage_is_survived_and_reported() {
     world.run();
     assert_eq!(outcome_of(&world), (OperationPhase::Succeeded, "successfully synced (all tasks run)".into()));
     assert!(world.operation().header.outage.is_none());
-    // Three outages of 30 calls, and one event per tried call.
+    // There are three outages of 30 calls each, and one event for each call that was attempted.
     let failed =
         world.durable.iter().filter(|event| matches!(event, OperationEvent::CallFailed { outage: true, .. }));
     assert_eq!(failed.count(), 90);
 }
 
-/// Many calls meet the same outage; only one of them is repeated until the cluster is back.
+/// Many calls fail because of the same outage, but only one of them is repeated until the cluster responds
+/// again.
 #[test]
 fn a_single_call_probes_an_unreachable_cluster() {
     let tasks = (0..50).map(|n| resource(0, &format!("ConfigMap/c{n:02}")));
@@ -65,7 +66,7 @@ fn a_single_call_probes_an_unreachable_cluster() {
 
 #[test]
 fn deadlines_expire_during_an_outage() {
-    // The operation's deadline: the operation ends, even though its hooks can't be stopped.
+    // When the operation's deadline passes, the operation ends, even though its hooks can't be stopped.
     let request = SyncRequest { deadline: Some(seconds(120)), ..request() };
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/slow")]), request.clone());
     world.configure("Job/slow", |fate| {
@@ -75,7 +76,7 @@ fn deadlines_expire_during_an_outage() {
     world.run();
     assert_eq!(outcome_of(&world), (OperationPhase::Error, "Operation termination had errors".into()));
     assert!((120_000..200_000).contains(&world.now), "{}", world.now);
-    // Deadline of the wave.
+    // The wave's deadline passes.
     let mut world =
         World::new(plan([resource(0, "ConfigMap/c")]).with_wave_timeout(0, 30), crate::build::request());
     world.configure("ConfigMap/c", |fate| fate.write.extend(unreachable_replies(1000)));
@@ -87,7 +88,7 @@ fn deadlines_expire_during_an_outage() {
             "wave 0 of Sync did not complete within 30 s: one or more tasks are running".into()
         )
     );
-    // During planning.
+    // The outage occurs during planning.
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request);
     world.set_plan_replies(unreachable_replies(1000));
     world.run();
@@ -95,7 +96,7 @@ fn deadlines_expire_during_an_outage() {
     assert_eq!(world.now, 120_000);
 }
 
-/// The clean-up at the end also waits for the cluster, but not for a cluster that is gone for good.
+/// The clean-up at the end also waits for the cluster, but not for a cluster that never comes back.
 #[test]
 fn cleanup_waits_for_the_cluster_but_not_forever() {
     let policies = [DeletePolicy::HookSucceeded];
@@ -129,7 +130,7 @@ fn failing_watches_are_reported_while_they_are_needed() {
             (60_000, health_of(HealthStatus::Healthy, "3 of 3")),
         ];
     });
-    // Reported after the first call has hung for a while.
+    // The outage is reported after the first call has hung for some time.
     let hung = Input::WatchStatus { trouble: Some("connection refused".into()), since: at(4000) };
     world.schedule_input(10_000, hung);
     world.schedule_input(40_000, Input::WatchStatus { trouble: None, since: at(40_000) });
@@ -145,7 +146,8 @@ fn failing_watches_are_reported_while_they_are_needed() {
     assert_eq!(outcome_of(&world).0, OperationPhase::Succeeded);
 }
 
-/// A stalled backend makes each call long, so only a few are made; then the attempt fails.
+/// If a backend stalls, each call takes a long time. Therefore, only a few calls are made before the attempt
+/// fails.
 #[test]
 fn a_stalled_call_is_tried_three_times() {
     for (reply, times) in [(Reply::Stalled, 3), (Reply::Busy, 10)] {

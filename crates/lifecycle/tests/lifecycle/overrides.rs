@@ -1,4 +1,4 @@
-//! Requests of people to skip, mark as done and retry single tasks and waves of a running operation.
+//! User requests to skip, mark as done or retry single tasks and waves of a running operation.
 
 use tidegate_lifecycle::operation::{
     EventEmitter, EventKind, Input, OperationEvent, Scope, Stage, Verdict, WaveStep, explain, view,
@@ -27,7 +27,7 @@ fn override_wave(what: Override, name: &str) -> Input {
     override_input(what, Scope::parse(None, None, None, Some(name)).unwrap())
 }
 
-/// Makes an object that never becomes healthy and never ends.
+/// Makes an object stay unhealthy forever.
 fn make_unhealthy(world: &mut World, object: &str) {
     world.configure(object, |fate| {
         fate.health = vec![(0, health_of(HealthStatus::Progressing, "0 of 3 ready"))]
@@ -132,7 +132,8 @@ fn a_running_hook_that_is_skipped_is_stopped_first() {
     assert_eq!(view(world.driver().state()).unwrap().hook_logs[0].text, "waiting for the lock\n");
 }
 
-/// The hook is released as if it had succeeded: its object stays, or is deleted by the policy for success.
+/// The hook is released as if it had succeeded. Its object is kept, or deleted by the deletion policy for
+/// successful hooks.
 #[test]
 fn a_running_hook_that_is_marked_as_done_is_released() {
     for (policy, stays) in [(DeletePolicy::BeforeHookCreation, true), (DeletePolicy::HookSucceeded, false)] {
@@ -157,7 +158,7 @@ fn a_running_hook_that_is_marked_as_done_is_released() {
     }
 }
 
-/// A call that creates it may be in flight: an object that it creates is found and deleted.
+/// A call that creates the hook may be in flight. If it creates an object, the object is found and deleted.
 #[test]
 fn a_hook_skipped_during_its_creation_does_not_run() {
     for what in [Override::Skip, Override::MarkDone] {
@@ -184,8 +185,8 @@ fn a_hook_skipped_during_its_creation_does_not_run() {
     }
 }
 
-/// The call that creates it may outlive the engine. After that, the hook of another operation may be found in its place, and be
-/// gone again before the call arrives.
+/// The call that creates the hook may outlive the engine. In the meantime, another operation's hook with the
+/// same name may appear and be deleted before the call arrives.
 #[test]
 fn a_skipped_hook_in_a_taken_place_is_deleted_after_a_crash() {
     let names = ["Job/a", "Job/b", "Job/c", "Job/d"];
@@ -268,17 +269,18 @@ fn skipping_a_wave_skips_its_open_tasks_and_its_gate() {
         ],
     );
     assert_eq!(world.now, 9_000);
-    // Skipped tasks do not count as done; tasks marked as done do.
+    // Tasks marked as done count as done, but skipped tasks don't.
     let waves = view(world.driver().state()).unwrap().waves;
     let counted: Vec<(u32, u32, u32)> =
         waves.iter().map(|wave| (wave.done, wave.skipped, wave.tasks)).collect();
     assert_eq!(counted, [(1, 1, 2), (2, 0, 2), (1, 0, 1)]);
 }
 
-/// The plan of a deletion numbers its waves in the order of deletion. People know them by their annotations.
+/// The plan of a deletion numbers its waves in the order of deletion, but users know them by their
+/// annotations.
 #[test]
 fn waves_of_a_deletion_are_named_by_the_wave_numbers_of_their_objects() {
-    // According to their annotations, last has 10, middle 3 and first -2.
+    // According to their annotations, `last` has 10, `middle` has 3 and `first` has -2.
     let tasks = || {
         [
             prune_task(-2, "Deployment/last"),
@@ -295,7 +297,7 @@ fn waves_of_a_deletion_are_named_by_the_wave_numbers_of_their_objects() {
     assert_eq!((shown.resources[0].name.as_str(), shown.resources[0].wave), ("last", 10));
     let sentence = explain(world.driver().state(), at(5_000)).to_string();
     assert!(sentence.starts_with("wave 1 of 3 (Sync, wave 10): "), "{sentence}");
-    // A wave name refers to the annotations.
+    // The name of a wave refers to the annotations.
     world.schedule_input(6_000, override_wave(Override::Skip, "Sync/-2"));
     world.schedule_input(7_000, override_wave(Override::Skip, "Sync/4"));
     world.run();
@@ -320,7 +322,7 @@ fn waves_of_a_deletion_are_named_by_the_wave_numbers_of_their_objects() {
     assert_eq!(numbers, [10], "{numbers:?}");
 }
 
-/// The skipped wave is passed over; the previous one still waits as before.
+/// The skipped wave is passed over, and the previous wave still waits as before.
 #[test]
 fn skipping_the_last_wave_does_not_affect_the_previous_one() {
     let mut world = World::new(plan([resource(0, "Deployment/a"), resource(1, "ConfigMap/c")]), request());
@@ -336,8 +338,8 @@ fn skipping_the_last_wave_does_not_affect_the_previous_one() {
     assert_eq!(world.now, 1000, "it has waited until a was healthy");
 }
 
-/// A rejected prune keeps the rest of its wave from being applied. Once it is skipped or retried with success, the rest is
-/// applied.
+/// A rejected prune prevents the rest of its wave from being applied. Once the prune is skipped or retried
+/// successfully, the rest is applied.
 #[test]
 fn tasks_blocked_by_a_failure_run_after_an_override() {
     for (what, result) in [
@@ -353,7 +355,7 @@ fn tasks_blocked_by_a_failure_run_after_an_override() {
             request_with_retries(1),
         );
         world.configure("ConfigMap/old", |fate| fate.write.push_back(Reply::Rejected("no".into())));
-        // It has failed, and the next attempt is five seconds away.
+        // The operation has failed, and the next attempt is five seconds away.
         world.schedule_input(2_000, override_task(what, "ConfigMap/old"));
         world.run();
         assert_eq!(world.results()[0], result);
@@ -363,7 +365,7 @@ fn tasks_blocked_by_a_failure_run_after_an_override() {
     }
 }
 
-/// The other hook keeps the wave running meanwhile, so this is the same attempt.
+/// The other hook keeps the wave running in the meantime, so this is the same attempt.
 #[test]
 fn a_retried_hook_runs_again_in_the_same_attempt() {
     let tasks = [
@@ -397,7 +399,8 @@ fn a_retried_hook_runs_again_in_the_same_attempt() {
     assert_eq!((retried.what, retried.retries), (Override::Retry, 1));
 }
 
-/// At every point, the hook of the first try never counts as the hook of the second try, and no hook runs a third time.
+/// Wherever the crash occurs, the hook from the first try never counts as the hook from the second try, and
+/// no hook runs a third time.
 #[test]
 fn a_crash_during_a_retry_runs_nothing_twice() {
     for crash in 1..120 {
@@ -427,7 +430,7 @@ fn a_crash_during_a_retry_runs_nothing_twice() {
     }
 }
 
-/// The call counts: the number of consecutive failures is kept.
+/// The repeated call counts: the number of consecutive failures is kept.
 #[test]
 fn a_retry_repeats_a_waiting_call_immediately() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]), request());
@@ -458,7 +461,8 @@ fn a_retry_of_failed_tasks_starts_the_next_attempt_immediately() {
     assert_eq!(rejections(&world), [refused]);
 }
 
-/// This applies even if the retry makes a new plan because this attempt failed before its first wave.
+/// This applies even if the next attempt creates a new plan because this attempt failed before its first
+/// wave.
 #[test]
 fn a_retry_of_rejected_tasks_plans_the_next_attempt_immediately() {
     let mut world =
@@ -472,12 +476,12 @@ fn a_retry_of_rejected_tasks_plans_the_next_attempt_immediately() {
         &["1 ConfigMap/c Synced Running: c applied", "2 ConfigMap/d Synced Running: d applied"],
     );
     assert_eq!(world.now, 1_001);
-    let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next one makes a new plan; `retry-task` starts it \
+    let refused = "ConfigMap shop/c cannot be skipped now: the attempt has failed, and the next one creates a new plan; `retry-task` starts it \
          immediately";
     assert_eq!(rejections(&world), [refused]);
 }
 
-/// A later attempt does not run a skipped task, even if it repeats everything else.
+/// A later attempt doesn't run a skipped task, even if it repeats everything else.
 #[test]
 fn a_skip_applies_to_later_attempts() {
     let retry = RetryPolicy { restart: true, ..request_with_retries(1).retry };
@@ -535,7 +539,7 @@ fn skipped_tasks_of_a_passed_wave_cannot_be_retried() {
     assert_eq!(rejections(&world), [refused]);
 }
 
-/// The next attempt continues with the failed wave, and with no earlier one.
+/// The next attempt continues with the failed wave, not with an earlier one.
 #[test]
 fn skipped_tasks_of_a_passed_wave_cannot_be_retried_between_attempts() {
     let tasks = [resource(0, "Deployment/a"), resource(1, "ConfigMap/b"), resource(2, "ConfigMap/c")];
@@ -561,8 +565,8 @@ fn skipped_tasks_of_a_passed_wave_cannot_be_retried_between_attempts() {
     assert_eq!(rejections(&world), [format!("ConfigMap shop/b cannot be retried now: {reason}")]);
 }
 
-/// A decision between two attempts ends the wait, because no failed task is left: the failed tasks are skipped, or a
-/// task that was skipped by mistake is retried.
+/// An override between two attempts ends the wait if no failed tasks are left. This happens when the failed
+/// tasks are skipped, or when a task that was skipped by mistake is retried.
 #[test]
 fn the_next_attempt_begins_when_nothing_failed_remains() {
     let both_fail = || {
@@ -603,7 +607,7 @@ fn the_next_attempt_begins_when_nothing_failed_remains() {
     }
 }
 
-/// A task that was only dry-run doesn't have a result in an operation that writes.
+/// In an operation that writes, a task that was only dry-run doesn't have a result.
 #[test]
 fn skipping_everything_before_the_first_write_leaves_no_other_results() {
     let rescue = hook_task(Phase::SyncFail, 0, "Job/rescue");
@@ -706,7 +710,7 @@ fn a_dry_run_has_nothing_to_skip() {
     assert_eq!(rejections(&world), ["the operation is a dry run, so there is nothing to skip"]);
 }
 
-/// Only a person's request makes a wave go back.
+/// Only a user request makes a wave go back.
 #[test]
 fn a_wave_goes_back_only_on_request() {
     let mut world =

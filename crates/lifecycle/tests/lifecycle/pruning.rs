@@ -1,4 +1,4 @@
-//! A pruned object counts as pruned once it is gone, and not before.
+//! A pruned object counts as pruned only after it no longer exists.
 
 use tidegate_lifecycle::operation::{Input, explain};
 use tidegate_model::{Action, OperationPhase, Phase, Plan, SyncRequest, WaitFor};
@@ -11,7 +11,7 @@ const WAITING_RESULT: &str =
     "1 Deployment/old - Running: deletion requested; waits for finalizer example.com/guard";
 const PRUNED_RESULT: &str = "1 Deployment/old Pruned Succeeded: pruned";
 
-/// Returns a world with an object that stays for a while after its deletion was requested.
+/// Returns a world with an object that remains for some time after its deletion was requested.
 fn world_with_slow_deletion(plan: Plan, request: SyncRequest, millis: i64) -> World {
     let mut world = World::new(plan, request);
     world.configure("Deployment/old", |fate| {
@@ -54,7 +54,7 @@ fn the_last_wave_applies_at_once_and_awaits_its_prunes() {
     world.run();
     assert_eq!((final_phase(&world), world.now), (Some(OperationPhase::Succeeded), 10_000));
     assert_eq!(world.results()[0], PRUNED_RESULT);
-    // Waiting for health as well requires both.
+    // If the operation also waits for health, both conditions must be met.
     let healthy = SyncRequest { wait: WaitFor::Healthy, ..request() };
     let mut world = world_with_slow_deletion(
         plan([prune_task(0, "Deployment/old"), resource(0, "Deployment/new")]),
@@ -70,7 +70,7 @@ fn the_last_wave_applies_at_once_and_awaits_its_prunes() {
 
 #[test]
 fn an_object_that_is_not_gone_in_time_is_not_pruned() {
-    let late = "1 Deployment/old - Failed: not gone when the operation's deadline passed: deletion requested; waits for finalizer \
+    let late = "1 Deployment/old - Failed: not deleted when the operation's deadline passed: deletion requested; waits for finalizer \
          example.com/guard";
     for tasks in [
         plan([prune_task(0, "Deployment/old"), resource(1, "ConfigMap/c")]),
@@ -93,9 +93,8 @@ fn a_late_wave_prunes_again_in_the_next_attempt() {
     world.run_until(11_000);
     assert_eq!(
         world.results(),
-        [
-            "1 Deployment/old - Failed: not gone when the wave's deadline passed: deletion requested; waits for finalizer example.com/guard"
-        ]
+        ["1 Deployment/old - Failed: not deleted when the wave's deadline passed: deletion requested; \
+             waits for finalizer example.com/guard"]
     );
     world.run();
     assert_eq!(final_phase(&world), Some(OperationPhase::Succeeded));
@@ -108,8 +107,8 @@ fn a_late_wave_prunes_again_in_the_next_attempt() {
     );
 }
 
-/// A resource that cannot be changed is deleted and created again. While a finalizer blocks the deletion, the message names the
-/// finalizer.
+/// A resource that can't be changed is deleted and recreated. While a finalizer blocks the deletion, the
+/// message contains the finalizer.
 #[test]
 fn a_resource_to_recreate_is_awaited_to_be_gone() {
     let kept = "deletion requested; waits for finalizer example.com/guard";
@@ -136,14 +135,14 @@ fn a_resource_to_recreate_is_awaited_to_be_gone() {
         (Some(OperationPhase::Succeeded), "1 ConfigMap/c Synced Succeeded: c applied")
     );
     one.check_replay();
-    // Each deadline gives the same reason.
+    // Every deadline reports the same reason.
     let mut late = world(request(), 60, i64::MAX);
     late.run();
     let message = late.driver().state().message();
     assert!(message.ends_with(&format!("{waiting} ({kept})")), "{message}");
     assert_eq!(
         late.results()[0],
-        format!("1 ConfigMap/c - Failed: not gone when the wave's deadline passed: {kept}")
+        format!("1 ConfigMap/c - Failed: not deleted when the wave's deadline passed: {kept}")
     );
     let request = SyncRequest { deadline: Some(seconds(60)), ..request() };
     let mut late = world(request, 600, i64::MAX);
@@ -152,15 +151,15 @@ fn a_resource_to_recreate_is_awaited_to_be_gone() {
     assert!(message.ends_with(&format!("{waiting} ({kept})")), "{message}");
     assert_eq!(
         late.results()[0],
-        format!("1 ConfigMap/c - Failed: not gone when the operation's deadline passed: {kept}")
+        format!("1 ConfigMap/c - Failed: not deleted when the operation's deadline passed: {kept}")
     );
-    // Another attempt continues with it.
+    // Another attempt continues with the deletion.
     let mut again = world(request_with_retries(1), 20, 22_000);
     again.run();
     assert_eq!(final_phase(&again), Some(OperationPhase::Succeeded), "{}", again.driver().state().message());
 }
 
-/// The deadline also names what blocks the deletion of the hook's older object.
+/// The deadline's message also explains what blocks the deletion of the hook's older object.
 #[test]
 fn an_object_that_blocks_the_place_of_a_late_hook_is_named() {
     let tasks = plan([hook_task(Phase::PreSync, 0, "Job/h").with_live_object(), resource(0, "ConfigMap/c")])
@@ -175,7 +174,7 @@ fn an_object_that_blocks_the_place_of_a_late_hook_is_named() {
     assert!(message.ends_with(waited), "{message}");
 }
 
-/// Its outcome is known, and a finalizer can keep an object forever.
+/// The outcome of the wave is known, and a finalizer can keep an object forever.
 #[test]
 fn a_failed_wave_does_not_await_its_prunes() {
     let tasks =

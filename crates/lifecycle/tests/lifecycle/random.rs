@@ -1,4 +1,4 @@
-//! Random plans in random worlds: invariants that hold for all of them.
+//! Random plans in random worlds, with invariants that hold for all of them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use tidegate_model::{
 use crate::build::*;
 use crate::world::{Behavior, Change, Disturbances, EvidenceKind, Reply, Rng, World, health_of, label_of};
 
-/// A task, its fate, and their origin: one number each, so that a failing case shrinks.
+/// Draft of a task and its behavior. It consists only of numbers, so that a failing case can be shrunk.
 #[derive(Clone, Debug)]
 struct TaskDraft {
     phase: Phase,
@@ -83,7 +83,7 @@ fn task_of(number: usize, draft: &TaskDraft) -> Task {
     if draft.options & 64 == 64 { task.with_live_object() } else { task }
 }
 
-/// Changes what happens to an object. No condition lasts forever, so every operation can end.
+/// Changes the behavior of an object. No condition lasts forever, so every operation can end.
 fn randomize_behavior(fate: &mut Behavior, number: u64) {
     let mut dice = Rng(number);
     let replies = |dice: &mut Rng| {
@@ -207,7 +207,7 @@ fn world_of(scene: &Scenario) -> World {
         let gate = if dice.chance(70) { "gate" } else { "concurrency:g" };
         world.gates.entry(gate.into()).or_default().push_back(closed);
     }
-    // Requests to confirm and unpause always follow, repeatedly, because a crash can lose a request.
+    // Requests to confirm and unpause always follow, and are repeated because a crash can lose a request.
     for round in 1..60 {
         world.schedule_input(round * 20_000, Input::ConfirmPrune { by: "ann".into() });
         world.schedule_input(round * 20_000, Input::Unpause { by: "ann".into() });

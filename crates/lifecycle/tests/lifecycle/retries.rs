@@ -97,7 +97,7 @@ fn a_retry_from_the_start_repeats_everything() {
     );
 }
 
-/// A retry from the start shows no times of the earlier attempt.
+/// After a retry from the start, the times of the earlier attempt are not displayed.
 #[test]
 fn waves_of_an_earlier_attempt_are_pending_again() {
     let retry = RetryPolicy { restart: true, ..request_with_retries(1).retry };
@@ -150,7 +150,7 @@ fn an_attempt_that_wrote_nothing_is_planned_again() {
     );
 }
 
-/// The announced wait is the real one, and it grows up to its limit.
+/// The announced delay equals the actual one, and delays grow up to the limit.
 #[test]
 fn waits_between_attempts_double() {
     let mut world = World::new(plan([resource(0, "Deployment/api")]), request_with_retries(7));
@@ -161,7 +161,7 @@ fn waits_between_attempts_double() {
         .iter()
         .filter_map(|line| line.strip_prefix("@ ")?.strip_suffix(" Wave 1 Applying"))
         .collect();
-    // 5, 10, 20, 40, 80, 160 and 180 seconds later.
+    // The attempts start 5, 10, 20, 40, 80, 160 and 180 seconds after the previous one.
     assert_eq!(moments, ["0", "5000", "15000", "35000", "75000", "155000", "315000", "495000"]);
     let message = "# one or more objects failed to apply, reason: Deployment shop/api: no";
     let shown: Vec<&String> = world.transcript.iter().filter(|line| line.starts_with(message)).collect();
@@ -188,7 +188,7 @@ fn a_transient_failure_is_retried_with_growing_delays() {
             .collect()
     };
     world.run();
-    // 200 ms, 400 ms, the wait that the server requested, 1.6 s.
+    // The delays are 200 ms, 400 ms, the one that the server requested, and 1.6 s.
     assert_eq!(moments(&world), [200, 600, 5600, 7200]);
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 
@@ -256,7 +256,8 @@ fn a_hook_that_cannot_be_deleted_at_the_end_is_reported_and_changes_nothing() {
         plan([hook_task(Phase::Sync, 0, "Job/migrate").with_delete_policies(&policies)]),
         request(),
     );
-    // Released at once, then two transient failures, then a permanent one.
+    // The hook is released immediately, then two calls fail with transient errors, and then one fails
+    // permanently.
     world.configure("Job/migrate", |fate| {
         fate.end.extend([Reply::Success, Reply::Busy, Reply::Busy, REJECTED()])
     });

@@ -21,7 +21,7 @@ fn run_step(runner: &mut SyncRunner, millis: i64) -> RunnerStatus {
     runner.step(at(millis)).unwrap()
 }
 
-/// Processes an arrival, and runs steps until there is nothing left to write.
+/// Processes an arrival, and runs steps until nothing is left to write.
 fn deliver(runner: &mut SyncRunner, millis: i64, arrival: SyncArrival) -> RunnerStatus {
     runner.process(arrival, at(millis)).unwrap();
     run_steps(runner, millis)
@@ -57,7 +57,7 @@ fn answer_arrival(input: Input) -> SyncArrival {
     Arrival::Answer { subject, input }
 }
 
-/// Returns a runner whose first wave consists of awaited Deployments, with another wave behind it.
+/// Returns a runner that is waiting for the Deployments of its first wave. Another wave follows.
 fn awaiting_runner(width: u32) -> SyncRunner {
     let mut runner = started_runner();
     let first = (0..width).map(|n| resource(0, &format!("Deployment/d{n}")));
@@ -137,7 +137,8 @@ fn one_alarm_covers_wake_ups_and_delayed_writes() {
     run_step(&mut runner, 100);
     assert!(runner.effects_mut().batch.take().is_some());
     assert_eq!(alarm(&mut runner), Some(Some(Duration::from_millis(100))), "then the call is made again");
-    // The clock was set back, so the alarm rings too early. It must not immediately ring again for the same time.
+    // The clock was set back, so the alarm rings too early. It must not immediately ring again for the same
+    // time.
     runner.process(Arrival::Alarm, at(199)).unwrap();
     run_step(&mut runner, 199);
     assert_eq!(alarm(&mut runner), Some(Some(ALARM_INTERVAL_MIN)));
@@ -228,7 +229,7 @@ fn an_inbox_keeps_the_newest_observation_of_each_object() {
     inbox.push(observation_arrival(2, "6", HealthStatus::Progressing));
     inbox.push(answer_arrival(Input::PlanFailed(CallError::transient("busy"))));
     inbox.push(observation_arrival(1, "7", HealthStatus::Healthy));
-    // A read that was in flight for longer.
+    // This read was in flight for longer.
     inbox.push(observation_arrival(1, "6", HealthStatus::Progressing));
     assert_eq!(inbox.len(), 3);
     assert_eq!(observed_versions(&mut inbox), ["task 2 6", "answer", "task 1 7"]);

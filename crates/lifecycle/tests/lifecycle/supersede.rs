@@ -1,4 +1,4 @@
-//! Superseding an operation by another sync: where that is possible, and that no hook is stopped for it.
+//! Superseding an operation by another sync: where it is possible, and that no hook is ever stopped for it.
 
 use tidegate_lifecycle::operation::{Input, Scope, Stage, State, apply, decide};
 use tidegate_model::{
@@ -47,7 +47,7 @@ fn a_running_hook_is_never_stopped_by_superseding() {
         world.run_until(4500);
         assert_eq!(outcome_of(&world), None, "asked at {asked_at} ms, while the hook runs");
         assert!(matches!(world.operation().stage, Stage::Wave { index: 0, .. }));
-        // The Deployment is awaited by now.
+        // By now, the operation is waiting for the Deployment.
         world.schedule_input(20_000, supersede_input(SafePoint::Waiting));
         world.run();
         assert_eq!(outcome_of(&world), Some((OperationPhase::Failed, SUPERSEDED_MESSAGE.to_owned())));
@@ -132,8 +132,8 @@ fn world_with_final_hook() -> World {
     world
 }
 
-/// The superseding operation would run the hook once more. Here the request arrives between any two events, as may be
-/// the case in a log.
+/// The superseding operation would run the hook again. In this test, the request arrives between any two
+/// events, as can happen in a log.
 #[test]
 fn an_operation_that_awaits_nothing_ends_without_being_superseded() {
     let mut world = world_with_final_hook();
@@ -154,7 +154,7 @@ fn an_operation_that_awaits_nothing_ends_without_being_superseded() {
     assert!(refused > 5, "it was asked while the hook ran, after its end, and on the way to the end");
 }
 
-/// The superseding operation finds no Job of that name that has ended already.
+/// The superseding operation must not find an ended Job with the same name.
 #[test]
 fn hooks_of_a_superseded_operation_follow_their_delete_policies() {
     use DeletePolicy::{BeforeHookCreation, HookFailed, HookSucceeded};
@@ -196,7 +196,7 @@ fn hooks_of_a_superseded_operation_follow_their_delete_policies() {
     }
 }
 
-/// Decides whether a hook counts as having run with its inputs.
+/// The result determines whether a hook counts as having run with its inputs.
 #[test]
 fn a_hook_ran_if_it_succeeded_or_was_marked_as_done() {
     let overridden = |what| Input::Override {

@@ -1,4 +1,4 @@
-//! Requests of people (terminate, pause and unpause) in every stage, and dry runs.
+//! User requests (terminate, pause and unpause) in every stage, and dry runs.
 
 use tidegate_lifecycle::operation::{Input, OperationEvent, Verdict, view};
 use tidegate_model::{Action, DeletePolicy, HealthStatus, OperationPhase, Phase, SyncOptions, SyncRequest};
@@ -19,7 +19,7 @@ fn unpause_input() -> Input {
     Input::Unpause { by: "bob".into() }
 }
 
-/// Returns an operation that reaches a known stage after a while.
+/// Returns an operation that reaches a specific stage after some time.
 fn world_at_stage(stage: &str) -> World {
     let tasks = || {
         [
@@ -93,7 +93,8 @@ fn terminate_works_in_every_stage_and_while_paused() {
             );
             assert_eq!(world.now, 300, "{stage}");
             assert_eq!(view.paused_by, None);
-            // Before planning, only the log has the requester. The state doesn't have a field for it yet.
+            // Before planning, only the log contains the requester, because the state doesn't have a field
+            // for it yet.
             let known = (stage != "Accepted").then_some("ann");
             assert_eq!(view.terminated_by.as_deref(), known, "{stage}");
             world.check_replay();
@@ -105,7 +106,7 @@ fn terminate_works_in_every_stage_and_while_paused() {
 fn a_pause_holds_every_stage_until_it_is_resumed() {
     for stage in STAGES {
         let mut world = world_at_stage(stage);
-        // Without the pause, the stuck call would be repeated.
+        // Without the pause, the failing call would be repeated.
         world.schedule_input(200, pause_input());
         world.run_until(300_000);
         assert_eq!(world.driver().state().name(), stage);
@@ -133,8 +134,9 @@ fn a_pause_holds_every_stage_until_it_is_resumed() {
     }
 }
 
-/// The message of a paused operation is accurate: it names the pause, the person, the reason, and what the operation awaits from
-/// the cluster meanwhile. Planned work and gates to ask are not reasons for its position.
+/// The message of a paused operation is accurate: it contains the pause, the person, the reason, and what the
+/// operation is waiting for in the cluster in the meantime. Planned work and gates that aren't queried yet
+/// are not reasons for its position.
 #[test]
 fn a_paused_operation_explains_the_pause() {
     let awaited = [
@@ -170,7 +172,7 @@ fn a_paused_operation_explains_the_pause() {
     }
 }
 
-/// The awaited condition has been met, so only the pause holds the operation.
+/// The condition that the operation was waiting for has been met, so only the pause delays it.
 #[test]
 fn a_paused_operation_that_awaits_nothing_names_only_the_pause() {
     let mut world = World::new(plan([resource(0, "Deployment/api"), resource(1, "ConfigMap/c")]), request());
@@ -185,7 +187,7 @@ fn a_paused_operation_that_awaits_nothing_names_only_the_pause() {
     world.run_until(200_000);
     assert_eq!(message(&world), "paused by ann");
 
-    // A granted approval is no longer requested.
+    // An approval that was given is no longer requested.
     let mut world = World::new(plan([resource(0, "Deployment/api")]).with_gate(0, "approval"), request());
     world.schedule_input(100, pause_input());
     world.run_until(200);
@@ -200,7 +202,7 @@ fn a_paused_operation_that_awaits_nothing_names_only_the_pause() {
     world.run_until(400);
     assert_eq!(message(&world), "paused by bob: lunch");
 
-    // Gates are not observed during a pause.
+    // Gates aren't observed during a pause.
     let day = Verdict::Closed { reason: "it is day".into(), ask_again_after: seconds(60) };
     let mut world = World::new(plan([resource(0, "Deployment/api")]).with_gate(0, "night"), request());
     world.gates.insert("night".into(), [day].into());
@@ -246,7 +248,8 @@ fn rejected_requests_name_the_reason() {
     );
 }
 
-/// Rules 2 to 5 of the specification's terminate: hooks stopped while running, hooks that ended, and hooks that stay.
+/// Rules 2 to 5 of the specification, on termination: hooks that are stopped while running, hooks that have
+/// ended, and hooks that are kept.
 #[test]
 fn terminate_stops_running_hooks_and_keeps_finished_ones() {
     let mut world = World::new(
@@ -335,7 +338,8 @@ fn a_hook_that_cannot_be_stopped_makes_termination_an_error() {
     );
 }
 
-/// Termination also removes the finalizer of a hook that had ended; if that fails, the termination had errors.
+/// Termination also removes the finalizer of a hook that had already ended. If this fails, the termination
+/// had errors.
 #[test]
 fn a_stuck_finalizer_makes_termination_an_error() {
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request());
@@ -360,7 +364,8 @@ fn a_stuck_finalizer_makes_termination_an_error() {
     );
 }
 
-/// The hook was being created when the operation was terminated: its answer is still processed, and the hook is stopped.
+/// The hook was being created when the operation was terminated. The answer is still processed, and the hook
+/// is stopped.
 #[test]
 fn a_hook_that_is_being_created_is_stopped() {
     let mut world = World::new(plan([hook_task(Phase::Sync, 0, "Job/j")]), request());
@@ -377,9 +382,9 @@ fn a_hook_that_is_being_created_is_stopped() {
     assert_eq!(world.driver().state().message(), "Operation terminated");
 }
 
-/// The engine crashes while a hook is created in a place that another operation held. The log still says that the place is being
-/// checked, because the operation was busy with other hooks. If the operation is terminated right after that, it looks for the
-/// hook that it may have created.
+/// The engine crashes while it creates a hook whose name another operation's hook had before. According to
+/// the log, the name is still being checked, because the operation was busy with other hooks. If the
+/// operation is terminated immediately afterwards, it looks for the hook that it may have created.
 #[test]
 fn a_hook_created_in_a_taken_place_is_stopped_after_a_crash() {
     let names = ["Job/a", "Job/b", "Job/c", "Job/d"];
@@ -413,8 +418,8 @@ fn termination_mentions_retries() {
     assert_eq!(world.driver().state().message(), "Operation terminated (retried 1 times).");
 }
 
-/// A dry run records the warnings with the resource. Otherwise only the warnings of the write count, and they are
-/// recorded once.
+/// A dry run records the warnings along with the resource. In a sync, only the warnings of the write count,
+/// and they are recorded once.
 #[test]
 fn cluster_warnings_are_recorded_once_in_dry_runs_and_syncs() {
     for dry_run in [true, false] {
@@ -504,7 +509,8 @@ fn the_dry_run_can_be_skipped() {
     );
 }
 
-/// Outcome of hooks and resources by their health (spec: judging running tasks from the live object).
+/// Outcome of hooks and resources according to their health (specification, on judging running tasks from the
+/// live object).
 #[test]
 fn health_decides_the_outcome_of_tasks() {
     use HealthStatus as H;

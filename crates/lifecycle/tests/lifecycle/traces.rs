@@ -1,5 +1,5 @@
-//! Worked traces of the specification, as the machine runs them: commands in order, messages during waits (`#`), and result
-//! records (`=`).
+//! Worked traces from the specification, as the machine runs them: commands in order, messages during waits
+//! (`#`), and result records (`=`).
 
 use tidegate_lifecycle::operation::Input;
 use tidegate_model::{Action, DeletePolicy, Phase};
@@ -7,7 +7,8 @@ use tidegate_model::{Action, DeletePolicy, Phase};
 use crate::build::*;
 use crate::world::{Reply, World};
 
-/// Runs the world to its end and compares commands, messages and results with the expected ones, line by line.
+/// Runs the world to its end, and compares the commands, messages and results with the expected ones, line by
+/// line.
 pub fn assert_trace(mut world: World, expected: &str) {
     world.run();
     let mut happened: Vec<String> =

@@ -1,4 +1,4 @@
-//! Waits: gates, confirmation, definitions, evidence, delays, deadlines.
+//! Waits for gates, confirmations, definitions, evidence, delays and deadlines.
 
 use tidegate_lifecycle::operation::{Input, OperationEvent, Verdict, explain, view};
 use tidegate_model::{
@@ -37,8 +37,8 @@ fn a_wave_is_held_until_every_gate_opens() {
     );
 }
 
-/// Another operation's hook appears between the check of a hook's place and its creation. The operation waits for that
-/// hook, and only then removes it.
+/// Another operation's hook appears after a hook's name was checked but before the hook is created. The
+/// operation waits until that hook has ended, and only then deletes it.
 #[test]
 fn a_hook_whose_place_is_taken_before_creation_waits() {
     let mut world =
@@ -95,7 +95,7 @@ fn a_place_that_becomes_free_too_late_is_ignored() {
     );
 }
 
-/// A closed gate may repeat its reason any number of times; only a new reason is recorded.
+/// A closed gate may repeat its reason any number of times, but only a new reason is recorded.
 #[test]
 fn a_repeated_gate_verdict_is_not_recorded() {
     let mut world = World::new(plan([resource(0, "ConfigMap/c")]).with_gate(0, "g"), request());
@@ -120,7 +120,7 @@ fn a_repeated_gate_verdict_is_not_recorded() {
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 }
 
-/// All gates must be open at the same time: an open one may close while another is still closed.
+/// All gates must be open at the same time, because an open gate may close while another is still closed.
 #[test]
 fn a_gate_may_close_again_before_the_others_open() {
     let plan = plan([resource(0, "ConfigMap/c")]).with_gate(0, "night").with_gate(0, "office");
@@ -135,7 +135,7 @@ fn a_gate_may_close_again_before_the_others_open() {
     assert_eq!(world.now, 90_000);
 }
 
-/// A verdict given to an earlier engine doesn't open the gate.
+/// A verdict that a gate gave to an earlier engine doesn't open the gate.
 #[test]
 fn a_gate_that_was_open_before_a_restart_is_asked_again() {
     let plan = || plan([resource(0, "ConfigMap/c")]).with_gate(0, "night").with_gate(0, "office");
@@ -144,7 +144,7 @@ fn a_gate_that_was_open_before_a_restart_is_asked_again() {
     world.gates.insert("office".into(), [closed_verdict("nobody is there", 60)].into());
     world.run_until(1000);
     world.crash_now();
-    // The other one is open now.
+    // The other gate is open now.
     world.gates.remove("office");
     world.run_until(2000);
     assert_eq!(world.driver().state().name(), "Wave 1 Held");
@@ -161,7 +161,7 @@ fn a_wave_waits_for_approval() {
         .with_gate(1, "approval")
         .with_gate(2, "approval");
     let mut world = World::new(plan, request());
-    // The last wave is approved before it is reached, and stays approved over a crash.
+    // The last wave is approved before it is reached, and remains approved after a crash.
     world.schedule_input(10_000, approve_input(Some(3)));
     world.schedule_input(11_000, approve_input(Some(3)));
     world.schedule_input(12_000, approve_input(Some(1)));
@@ -199,7 +199,7 @@ fn a_wave_waits_for_approval() {
     assert_eq!(approvals, [&approved(2, 10_000), &approved(1, 70_000)]);
 }
 
-/// A retry of an approved wave needs no second approval.
+/// A retry of an approved wave doesn't need another approval.
 #[test]
 fn an_approval_holds_for_every_attempt() {
     let plan = plan([hook_task(Phase::Sync, 0, "Job/a")]).with_gate(0, "approval");
@@ -240,7 +240,7 @@ fn a_wave_soaks_after_the_previous_one_passed() {
     assert_eq!(at(world.now), until, "a crash neither lengthens nor shortens it");
 }
 
-/// A gate with an unreadable duration is not open.
+/// A soak gate with an invalid duration isn't open.
 #[test]
 fn a_soak_gate_without_a_duration_is_asked() {
     let mut world = World::new(plan([resource(0, "ConfigMap/a")]).with_gate(0, "soak:long"), request());
@@ -338,8 +338,8 @@ fn hooks_and_resources_start_together() {
     );
 }
 
-/// Custom resources wait until their kind is served, even if the operation doesn't wait for the definition's health,
-/// and even if the evidence is weak.
+/// Custom resources wait until their kind is served, even if the operation doesn't wait for the definition's
+/// health, and even if the evidence is weak.
 #[test]
 fn a_custom_resource_waits_until_its_kind_is_served() {
     for proof in [EvidenceKind::Generation, EvidenceKind::Nothing] {
@@ -466,7 +466,7 @@ fn the_last_wave_is_health_gated_on_request() {
         let mut world = World::new(plan([resource(0, "Deployment/api")]), request);
         assert_eq!(world.run().now, ended);
     }
-    // An unhealthy existing object does not matter if its health is not awaited.
+    // An existing object that is unhealthy doesn't matter if the operation doesn't wait for its health.
     let degraded = || resource(0, "Deployment/api").with_action(Action::Apply).with_live_object();
     let mut world = World::new(plan([degraded()]), request());
     world.configure("Deployment/api", |fate| {
@@ -475,7 +475,7 @@ fn the_last_wave_is_health_gated_on_request() {
     world.configure("Deployment/api", |fate| fate.evidence = EvidenceKind::Identity);
     world.run();
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
-    // It matters if a hook keeps the wave open, even in an operation of one step.
+    // The object's health matters if a hook keeps the wave open, even in an operation with a single wave.
     let mut world = World::new(plan([degraded(), hook_task(Phase::Sync, 0, "Job/j")]), request());
     world.configure("Deployment/api", |fate| fate.degrade("bad"));
     world.configure("Job/j", |fate| fate.health[1].0 = 2000);
@@ -500,7 +500,7 @@ fn ignored_health_holds_back_waves_but_not_the_application() {
         (world.driver().state().message().to_owned(), world.now)
     };
     let done = || "successfully synced (all tasks run)".to_owned();
-    // In the last wave, the operation only waits for the application's health.
+    // In the last wave, the operation waits only for the application's health.
     assert_eq!(run(vec![ignoring(0, "Deployment/api")], healthy(), false), (done(), 0));
     assert_eq!(run(vec![ignoring(0, "Deployment/api")], healthy(), true), (done(), 0));
     let beside = vec![ignoring(0, "Deployment/api"), resource(0, "Deployment/web")];
@@ -560,7 +560,7 @@ fn a_child_application_without_health_does_not_affect_its_parent() {
     assert_eq!(world.driver().state().message(), "successfully synced (all tasks run)");
 }
 
-/// One step with a hook: its resources are not awaited.
+/// In a single wave with a hook, the operation doesn't wait for the wave's resources.
 #[test]
 fn a_single_step_waits_only_for_hooks() {
     let mut world =

@@ -1,4 +1,4 @@
-//! Annotation keys that have an effect, and warnings about similar keys.
+//! Annotation keys that have an effect, and warnings about keys that resemble them.
 
 mod table;
 
@@ -7,21 +7,21 @@ use crate::argo::GROUP;
 
 pub use self::table::{Annotation, KNOWN_KEYS};
 
-/// Kind of object on which an annotation has an effect.
+/// Kind of resource on which an annotation has an effect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnnotationSubject {
-    /// Objects of any kind. Also used for keys of other programs.
+    /// Objects of any kind. Also used for keys that other programs define.
     Object,
     /// Applications.
     Application,
     /// ApplicationSets.
     ApplicationSet,
-    /// No object: Tidegate writes the annotation itself.
+    /// None: the annotation is written by Tidegate itself.
     Internal,
 }
 
 impl AnnotationSubject {
-    /// Returns the subject that matches an object.
+    /// Returns the subject for an object, based on its kind.
     pub fn for_object(object: &Object) -> Self {
         match (object.group(), object.kind()) {
             (GROUP, "Application") => Self::Application,
@@ -35,11 +35,11 @@ impl AnnotationSubject {
 const KNOWN_PREFIXES: [&str; 4] =
     ["argocd.argoproj.io/", "helm.sh/", "meta.helm.sh/", super::TIDEGATE_PREFIX];
 
-/// Maximum number of edits between a misspelled key and the known key.
+/// Maximum number of edits between a misspelled key and the key it is taken for.
 const EDITS_MAX: usize = 2;
 
-/// Returns a warning about a key that looks effective but has no effect on objects of this kind. Returns `None` for known keys
-/// and for keys of other programs.
+/// Returns a warning if a key looks like a known key but has no effect on this kind of object. Returns `None`
+/// for known keys and for keys that other programs define.
 pub fn ineffective_key_warning(key: &str, subject: AnnotationSubject) -> Option<String> {
     if let Some(Annotation { subject: of, .. }) = KNOWN_KEYS.iter().find(|known| known.key == key) {
         let only = match of {
@@ -72,8 +72,8 @@ fn is_misspelling(text: &str, known: &str) -> bool {
     text.len().abs_diff(known.len()) <= EDITS_MAX && strsim::damerau_levenshtein(text, known) <= EDITS_MAX
 }
 
-/// Returns the known key that a misspelled key resembles. The whole key, a key below a parent domain, or the
-/// prefix alone may match. The caller has checked that the key has none of the known prefixes.
+/// Returns the known key that a misspelled key resembles. Compares the whole key, the key below a parent
+/// domain, and the prefix alone. The caller has already checked that the key has none of the known prefixes.
 fn find_misspelled_key(key: &str) -> Option<&'static str> {
     let nearest = find_nearest_key(key, |known| is_near(key, known), EDITS_MAX);
     if nearest.is_some() {
@@ -104,9 +104,9 @@ fn find_nearest_key(
     all.filter(|(edits, _)| *edits <= edits_max).min().map(|(_, known)| known)
 }
 
-/// Returns true if a key may be within [`EDITS_MAX`] edits of a known key. The test is much cheaper than
-/// counting the edits, and never rejects a near key: two edits, or two swaps of neighbors, touch at most four
-/// of five parts.
+/// Returns true if a key may be within [`EDITS_MAX`] edits of a known key. This pre-filter is much cheaper
+/// than counting edits and never rejects a close match: two edits, or two swaps of adjacent characters,
+/// affect at most four of five parts.
 fn is_near(key: &str, known: &str) -> bool {
     const PARTS: usize = 5;
     if key.len().abs_diff(known.len()) > EDITS_MAX {
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(ineffective_key_warning(DELETION_REQUESTED_BY, AnnotationSubject::ApplicationSet), None);
     }
 
-    /// The cheap test never rejects a near key.
+    /// The cheap pre-filter never rejects a close match.
     #[test]
     fn near_keys_are_candidates() {
         for Annotation { key: known, .. } in KNOWN_KEYS {

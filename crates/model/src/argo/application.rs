@@ -31,7 +31,7 @@ pub struct Application {
     /// Requested or running operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationRequest>,
-    /// Observed state of the Application. Written by the control plane and rebuilt if it is lost.
+    /// Observed state of the Application. Written by the control plane, and rebuilt if lost.
     #[serde(default, skip_serializing_if = "ApplicationStatus::is_empty")]
     pub status: ApplicationStatus,
     /// Unknown fields, preserved unchanged.
@@ -40,12 +40,12 @@ pub struct Application {
 }
 
 impl Application {
-    /// Returns the sources of the manifests: `spec.sources` unless it is empty, otherwise `spec.source`.
+    /// Returns the manifest sources: `spec.sources` unless it is empty, otherwise `spec.source`.
     pub fn sources(&self) -> &[ApplicationSource] {
         if self.spec.sources.is_empty() { self.spec.source.as_slice() } else { &self.spec.sources }
     }
 
-    /// Returns the value of an annotation.
+    /// Returns an annotation's value.
     pub fn annotation(&self, name: &str) -> Option<&str> {
         self.metadata.annotations.get(name).map(String::as_str)
     }
@@ -59,7 +59,7 @@ impl Application {
 /// Desired state of an [`Application`]: its sources, its destination and its sync policy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-// Argo CD requires a project; in a file, a missing project means `default`.
+// Argo CD requires a project. In Tidegate, a missing project means `default`.
 #[schemars(extend("required" = ["destination", "project"]))]
 pub struct ApplicationSpec {
     /// Name of the AppProject. Empty means `default`.
@@ -73,10 +73,10 @@ pub struct ApplicationSpec {
     /// Sources of the manifests, if there are multiple. Must not be combined with `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// Automated syncs and the options of every sync (default: syncs run only on request).
+    /// Automated syncs, and the options of every sync (default: syncs run only on request).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_policy: Option<SyncPolicy>,
-    /// Differences that are ignored when the cluster is compared with the manifests.
+    /// Differences to ignore when the cluster is compared with the manifests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_differences: Vec<ResourceIgnoreDifferences>,
     /// Informational entries for users, such as links. They have no effect.
@@ -95,7 +95,7 @@ impl ApplicationSpec {
     ///
     /// # Errors
     ///
-    /// Returns an error that names the missing, invalid or ineffective field and its correction.
+    /// Returns an error that names the missing, invalid or ineffective field and says how to fix it.
     pub fn check_sources(&self) -> Result<(), SpecProblem> {
         const SOURCES: &str = "spec.sources";
         match (&self.source, self.sources.is_empty()) {
@@ -117,7 +117,9 @@ impl ApplicationSpec {
                 match given.find(|name| !name.is_empty() && !names.insert(*name)) {
                     Some(name) => Err(SpecProblem::new(
                         SOURCES,
-                        format!("two of spec.sources have the ref {name:?}; use a different ref for each"),
+                        format!(
+                            "two entries of spec.sources have the ref {name:?}; use a different ref for each"
+                        ),
                     )),
                     None => Ok(()),
                 }

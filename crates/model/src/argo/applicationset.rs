@@ -42,7 +42,7 @@ pub enum ApplicationSetKind {
     ApplicationSet,
 }
 
-/// Template and generators. Each set of parameters creates an [`Application`](super::Application).
+/// Template and generators. Each parameter set creates an [`Application`](super::Application).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSet {
@@ -66,32 +66,32 @@ pub struct ApplicationSet {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetSpec {
-    /// Generators of the sets of parameters.
+    /// Generators of the parameter sets.
     pub generators: Vec<ApplicationSetGenerator>,
-    /// Template of the Applications, rendered once for each set of parameters.
+    /// Template of the Applications, rendered once for each parameter set.
     pub template: ApplicationSetTemplate,
-    /// Template of a patch of each Application, in YAML or JSON. Use it for fields that are not strings.
+    /// Template of a patch for each Application, in YAML or JSON. Use it for fields that are not strings.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub template_patch: Option<String>,
     /// True if the templates use Go template syntax instead of `{{name}}`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub go_template: bool,
-    /// Options of the Go templates, such as `missingkey=error`.
+    /// Options for Go templates, such as `missingkey=error`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub go_template_options: Vec<String>,
-    /// Has no effect: selectors of nested generators are always applied.
+    /// Has no effect: the selectors of nested generators are always applied.
     #[serde(default, skip_serializing_if = "is_false")]
     pub apply_nested_selectors: bool,
-    /// Policy for updates and deletions of the Applications.
+    /// Policy for updating and deleting the Applications.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_policy: Option<ApplicationSetSyncPolicy>,
     /// Order in which the Applications are synced and deleted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub strategy: Option<ApplicationSetStrategy>,
-    /// Annotations and labels of the Applications that are preserved.
+    /// Annotations and labels to preserve on the Applications.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preserved_fields: Option<PreservedFields>,
-    /// Fields of the Applications that may be changed without being reset to the template.
+    /// Application fields that may be changed without being reset to the template.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ignore_application_differences: Vec<IgnoreApplicationDifferences>,
     /// Unknown fields, preserved unchanged.
@@ -104,7 +104,7 @@ pub struct ApplicationSetSpec {
 pub struct ApplicationSetTemplate {
     /// Name, labels and annotations of each Application.
     pub metadata: TemplateMetadata,
-    /// Specification of each Application. Its strings and the keys of its maps may be templates.
+    /// Specification of each Application. Its strings and map keys may contain template expressions.
     pub spec: ApplicationSpec,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
@@ -114,10 +114,10 @@ pub struct ApplicationSetTemplate {
 /// Metadata of an [`ApplicationSetTemplate`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TemplateMetadata {
-    /// Name of each Application. Must be unique among the sets of parameters.
+    /// Name of each Application. Must be unique for each parameter set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Has no effect: Applications are in the namespace of their ApplicationSet.
+    /// Has no effect: Applications are created in the namespace of their ApplicationSet.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Labels of each Application. The steps of a progressive sync select Applications by label.
@@ -134,14 +134,14 @@ pub struct TemplateMetadata {
     pub rest: UnknownFields,
 }
 
-/// Policy for updates and deletions of the Applications.
+/// Policy for updating and deleting the Applications.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetSyncPolicy {
-    /// True if the objects of an Application are preserved when the Application is deleted.
+    /// True if an Application's objects are preserved when the Application is deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub preserve_resources_on_deletion: bool,
-    /// Permitted changes of existing Applications (default: updates and deletions).
+    /// Changes that are allowed to existing Applications (default: updates and deletions).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications_sync: Option<ApplicationsSync>,
     /// Unknown fields, preserved unchanged.
@@ -149,7 +149,7 @@ pub struct ApplicationSetSyncPolicy {
     pub rest: UnknownFields,
 }
 
-/// Permitted changes of existing Applications. Creation is always permitted.
+/// Changes that are allowed to existing Applications. Creation is always allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApplicationsSync {
@@ -164,13 +164,13 @@ pub enum ApplicationsSync {
     Sync,
 }
 
-/// Annotations and labels of the Applications that are preserved, in addition to those that Argo CD preserves.
+/// Annotations and labels to preserve on the Applications, in addition to those that Argo CD preserves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PreservedFields {
-    /// Names of annotations that are preserved if they were added to an Application.
+    /// Names of annotations that are preserved if someone adds them to an Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub annotations: Vec<String>,
-    /// Names of labels that are preserved if they were added to an Application.
+    /// Names of labels that are preserved if someone adds them to an Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// Unknown fields, preserved unchanged.
@@ -178,17 +178,17 @@ pub struct PreservedFields {
     pub rest: UnknownFields,
 }
 
-/// Fields of Applications that may be changed without being reset to the template.
+/// Application fields that may be changed without being reset to the template.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct IgnoreApplicationDifferences {
-    /// Name of the Application. Empty matches all Applications.
+    /// Name of the Application. Empty matches every Application.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// JSON pointers (RFC 6901) to the ignored fields.
+    /// JSON pointers (RFC 6901) to the fields to ignore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_pointers: Vec<String>,
-    /// jq path expressions that select the ignored fields.
+    /// jq path expressions that select the fields to ignore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jq_path_expressions: Vec<String>,
     /// Unknown fields, preserved unchanged.

@@ -1,4 +1,4 @@
-//! Definitions of the custom resources (CRDs), generated from the Rust types.
+//! Custom resource definitions (CRDs), generated from the Rust types.
 
 use std::sync::LazyLock;
 
@@ -8,18 +8,18 @@ use serde_json::{Map, Value, json};
 
 use super::{AppProject, Application, ApplicationSet};
 
-/// JSON pointer to the schema in a definition.
+/// JSON pointer to the schema within a definition.
 const SCHEMA_POINTER: &str = "/spec/versions/0/schema/openAPIV3Schema";
-/// Generators with nested generators.
+/// Generators that contain other generators.
 const NESTING_GENERATORS: [&str; 2] = ["matrix", "merge"];
 const PRESERVE_UNKNOWN_FIELDS: &str = "x-kubernetes-preserve-unknown-fields";
 
-/// Formats that Kubernetes supports. All other schemars formats are specific to Rust.
+/// Formats that Kubernetes supports. The other formats that schemars emits are specific to Rust.
 const FORMATS: [&str; 3] = ["date-time", "int64", "int32"];
 
 static ALL_CRDS: LazyLock<Vec<Value>> = LazyLock::new(all_crds);
 
-/// Returns the schema of a kind, which must be one of [`all_crds`].
+/// Returns the schema of a kind. The kind must be one of [`all_crds`].
 pub(super) fn crd_schema(kind: &str) -> &'static Value {
     let is_of_kind = |one: &&Value| one.pointer("/spec/names/kind").is_some_and(|name| name == kind);
     ALL_CRDS.iter().find(is_of_kind).and_then(|one| one.pointer(SCHEMA_POINTER)).unwrap_or(&Value::Null)
@@ -28,7 +28,7 @@ pub(super) fn crd_schema(kind: &str) -> &'static Value {
 /// Returns the definitions of all supported custom resources, ordered by name.
 pub fn all_crds() -> Vec<Value> {
     let column = |name: &str, path: &str, priority: u32| json!({"name": name, "type": "string", "jsonPath": path, "priority": priority});
-    // The same columns as in Argo CD, so that `kubectl get` output looks familiar.
+    // Same columns as in Argo CD, so that `kubectl get` output looks familiar.
     let columns = [
         column("Sync Status", ".status.sync.status", 0),
         column("Health Status", ".status.health.status", 0),
@@ -80,9 +80,9 @@ fn build_crd<T: JsonSchema>(kind: &str, plural: &str, short: &[&str], columns: &
     })
 }
 
-/// Adds the schemas of nested generators. A matrix or merge generator accepts every generator of the
-/// ApplicationSet, but matrix and merge generators nested inside it are not validated. Repeated schemas omit
-/// descriptions, because the API server limits the size of a definition.
+/// Adds the schemas of nested generators. Every generator of the ApplicationSet is allowed inside a matrix or
+/// merge generator, but matrix and merge generators at that level are not validated further. Repeated schemas
+/// omit descriptions, because the API server limits the size of a definition.
 fn add_nested_generator_schemas(generator: &mut Value) {
     let all = generator.pointer_mut("/properties").and_then(Value::as_object_mut);
     for one in all.into_iter().flat_map(Map::values_mut) {
@@ -107,7 +107,7 @@ fn remove_descriptions(schema: &mut Value) {
     for_each_schema(schema, &mut |fields| drop(fields.remove("description")));
 }
 
-/// Calls a function for a schema and all its nested schemas.
+/// Calls a function for a schema and all schemas nested in it.
 fn for_each_schema(schema: &mut Value, change: &mut dyn FnMut(&mut Map<String, Value>)) {
     let Some(fields) = schema.as_object_mut() else { return };
     change(fields);
@@ -140,7 +140,7 @@ fn structural_schema<T: JsonSchema>() -> Value {
             allow_empty_texts(section, false);
         }
     }
-    // The sync result of a rejected operation has empty revisions.
+    // If an operation is rejected, the revisions in its sync result are empty.
     if let Some(result) =
         schema.pointer_mut("/properties/status/properties/operationState/properties/syncResult")
     {
@@ -154,7 +154,7 @@ fn structural_schema<T: JsonSchema>() -> Value {
 }
 
 /// Makes strings nullable where Kubernetes 1.20 reads an empty string as null: in list items, and in fields
-/// that the server hasn't seen before.
+/// that are new to the server.
 fn allow_empty_texts(schema: &mut Value, in_list: bool) {
     let Some(fields) = schema.as_object_mut() else { return };
     if in_list && fields.get("type").is_some_and(|kind| kind == "string") {
@@ -204,7 +204,8 @@ fn make_structural(schema: &mut Value) {
     }
 }
 
-/// Replaces a choice of strings with an `enum`, or with a plain string if other values are accepted.
+/// Replaces alternatives that are strings with an `enum`, or with a plain string if other values are accepted
+/// too.
 fn flatten_string_choice(fields: &mut Map<String, Value>) {
     let text = permitted_strings(fields);
     let is_choice =
@@ -217,7 +218,7 @@ fn flatten_string_choice(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Returns the permitted strings of a schema if it accepts no other values.
+/// Returns the strings that a schema permits, or `None` if it also accepts other values.
 fn permitted_strings(fields: &Map<String, Value>) -> Option<Vec<Value>> {
     let listed = fields.get("enum").and_then(Value::as_array).cloned();
     let single = fields.get("const").map(|word| vec![word.clone()]);
@@ -252,8 +253,8 @@ mod tests {
         }
     }
 
-    /// Kubernetes accepts only structural schemas: every node has a type, and choices and references are not
-    /// allowed.
+    /// Kubernetes accepts only structural schemas: every node has a type, and alternatives and references are
+    /// not allowed.
     #[test]
     fn schemas_are_structural_and_lose_nothing() {
         const KNOWN: [&str; 13] = [
@@ -283,7 +284,7 @@ mod tests {
                 assert!(fields.contains_key("type") || is_open, "{place} has no type");
                 let is_checked = fields.contains_key("properties") && place.starts_with(".spec");
                 assert!(!is_checked || is_open || place.contains("info"), "{place} loses unknown fields");
-                // Other controllers may write the status of an Application as well.
+                // Other controllers may also write an Application's status.
                 assert!(!(place.starts_with(".status") && fields.contains_key("enum")), "{place}");
             }
         }

@@ -3,16 +3,16 @@ use serde::{Deserialize, Serialize};
 
 use super::{SpecProblem, UnknownFields};
 
-/// Cluster, by URL or by name, and namespace that the objects are deployed to.
+/// Destination of the objects: a cluster, by URL or by name, and a namespace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationDestination {
-    /// URL of the API server of the cluster.
+    /// URL of the cluster's API server.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub server: String,
     /// Name of the cluster. Used instead of `server`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Namespace of namespaced objects whose manifests do not set a namespace.
+    /// Namespace for namespaced objects whose manifests don't specify one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Unknown fields, preserved unchanged.
@@ -25,7 +25,7 @@ impl ApplicationDestination {
     ///
     /// # Errors
     ///
-    /// Returns an error if both or neither are set.
+    /// Returns an error if both or neither of them are set.
     pub fn check(&self) -> Result<(), SpecProblem> {
         let message = match (self.server.trim_end_matches('/').is_empty(), self.name.is_empty()) {
             (true, true) => "spec.destination has neither server nor name; set one of them",

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use super::UnknownFields;
 use crate::IgnoreDifference;
 
-/// Differences that are ignored when the cluster is compared with the manifests.
+/// Differences to ignore when the cluster is compared with the manifests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ResourceIgnoreDifferences {
@@ -13,16 +13,16 @@ pub struct ResourceIgnoreDifferences {
     pub group: String,
     /// Kind, with the wildcards `*` and `?`.
     pub kind: String,
-    /// Name. Empty matches all names.
+    /// Name of the object. Empty matches every name.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Namespace. Empty matches all namespaces.
+    /// Namespace of the object. Empty matches every namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// JSON pointers (RFC 6901) to the ignored fields.
+    /// JSON pointers (RFC 6901) to the fields to ignore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub json_pointers: Vec<String>,
-    /// jq path expressions that select the ignored fields.
+    /// jq path expressions that select the fields to ignore.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub jq_path_expressions: Vec<String>,
     /// Names of field managers. Fields that they own in the cluster are ignored.

@@ -27,13 +27,13 @@ pub struct ObjectMeta {
     /// Time at which deletion was requested.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_timestamp: Option<Time>,
-    /// Labels, which selectors match.
+    /// Labels, for use in selectors.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Annotations. Tidegate reads those of `argocd.argoproj.io` and `tidegate.dev`.
+    /// Annotations. Tidegate reads those in `argocd.argoproj.io` and `tidegate.dev`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Finalizers that must be removed before the object is deleted.
+    /// Finalizers. The object is deleted only after all of them have been removed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
     /// Other fields, such as `ownerReferences`, preserved unchanged.
@@ -42,7 +42,7 @@ pub struct ObjectMeta {
 }
 
 impl ObjectMeta {
-    /// Returns the namespace of the object, or the namespace of the control plane if none is set.
+    /// Returns the namespace of the object, or that of the control plane if none is set.
     pub fn namespace_or_default(&self) -> &str {
         match self.namespace.as_str() {
             "" => control_namespace(),

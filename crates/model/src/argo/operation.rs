@@ -3,17 +3,17 @@ use serde::{Deserialize, Serialize};
 
 use super::{ApplicationSource, Retry, UnknownFields, is_false, is_zero};
 
-/// Requested operation: `operation` of an Application, which is copied to its status.
+/// Requested operation: the `operation` field of an Application. It is copied to the status.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationRequest {
-    /// Sync to run. There are no other operations.
+    /// Sync to run. No other types of operation exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<SyncOperation>,
-    /// Requester of the operation: a user, or the sync policy of the Application.
+    /// Requester of the operation: a user, or the Application's sync policy.
     #[serde(default, skip_serializing_if = "OperationInitiator::is_nobody")]
     pub initiated_by: OperationInitiator,
-    /// Informational entries of users and programs.
+    /// Informational entries for users and programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub info: Vec<Info>,
     /// Retry policy for failed attempts.
@@ -30,7 +30,7 @@ impl OperationRequest {
         self.sync.as_ref().is_some_and(|sync| sync.dry_run)
     }
 
-    /// Returns the value of the informational entry with this name, if any.
+    /// Returns the value of the informational entry with this name, if it exists.
     pub fn info_value(&self, name: &str) -> Option<&str> {
         self.info.iter().find(|info| info.name == name).map(|info| info.value.as_str())
     }
@@ -51,14 +51,14 @@ pub struct Info {
     pub value: String,
 }
 
-/// Requester of an operation.
+/// User or sync policy that requested an operation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationInitiator {
     /// Name of the user. Empty if no user requested the operation.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub username: String,
-    /// True if the sync policy of the Application started the operation.
+    /// True if the Application's sync policy started the operation.
     #[serde(default, skip_serializing_if = "is_false")]
     pub automated: bool,
     /// Unknown fields, preserved unchanged.
@@ -67,12 +67,11 @@ pub struct OperationInitiator {
 }
 
 impl OperationInitiator {
-    /// Name of the requester if the Application's sync policy started the operation.
+    /// Requester's name if the Application's sync policy started the operation.
     pub const AUTOMATED_USERNAME: &str = "automated";
 
-    /// Returns the name of the requester. This is the user if there is one, even if the sync policy acts on
-    /// the user's behalf; `automated` if the sync policy acts alone; and an empty string if the operation has
-    /// no requester.
+    /// Returns the name of the requester: the user's name if a user is set, even if the sync policy acts on
+    /// the user's behalf; `automated` if the sync policy acts alone; otherwise an empty string.
     pub fn name(&self) -> &str {
         match self.username.as_str() {
             "" if self.automated => Self::AUTOMATED_USERNAME,
@@ -80,7 +79,7 @@ impl OperationInitiator {
         }
     }
 
-    /// Returns true if no field is set.
+    /// Returns true if all fields are unset.
     pub fn is_nobody(&self) -> bool {
         *self == Self::default()
     }
@@ -99,19 +98,19 @@ pub struct SyncOperation {
     /// True if objects that are no longer in the manifests are deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub prune: bool,
-    /// True if all writes are validated by the API server without being persisted.
+    /// True if the API server validates all writes without persisting them.
     #[serde(default, skip_serializing_if = "is_false")]
     pub dry_run: bool,
     /// Resources to sync. Empty selects all resources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<OperationResource>,
-    /// Source that replaces the source of the Application.
+    /// Source that replaces the Application's source.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<ApplicationSource>,
-    /// Sources that replace the sources of the Application.
+    /// Sources that replace the Application's sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// Manifests that the requester supplies. They replace all sources.
+    /// Manifests that the requester supplies. They replace the manifests from all sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub manifests: Vec<String>,
     /// Sync options, such as `CreateNamespace=true`.
@@ -120,7 +119,7 @@ pub struct SyncOperation {
     /// Strategy for writing objects, with or without hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_strategy: Option<SyncStrategy>,
-    /// Number of consecutive self-heal attempts without a change of the manifests.
+    /// Number of consecutive self-heal attempts since the manifests last changed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub auto_heal_attempts_count: i64,
     /// Unknown fields, preserved unchanged.
@@ -128,7 +127,7 @@ pub struct SyncOperation {
     pub rest: UnknownFields,
 }
 
-/// Resource of a selective sync.
+/// Resource to include in a selective sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct OperationResource {
     /// API group. Empty for the core API group.
@@ -138,7 +137,7 @@ pub struct OperationResource {
     pub kind: String,
     /// Name of the resource.
     pub name: String,
-    /// Namespace. Empty matches all namespaces.
+    /// Namespace. Empty matches every namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Unknown fields, preserved unchanged.
@@ -160,10 +159,10 @@ pub struct SyncStrategy {
     pub rest: UnknownFields,
 }
 
-/// Options of either strategy.
+/// Options for either strategy.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Strategy {
-    /// True if objects that cannot be updated are deleted and created again.
+    /// True if objects that cannot be updated are deleted and recreated.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force: bool,
     /// Unknown fields, preserved unchanged.

@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::{UnknownFields, is_false, is_zero};
 use crate::{Backoff, RetryPolicy, parse_duration};
 
-/// Automated syncs and the options of every sync.
+/// Automated syncs, and the options of every sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncPolicy {
-    /// Automated syncs. Not set means that syncs run only on request.
+    /// Automated syncs. If not set, syncs run only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automated: Option<Automated>,
     /// Options of every sync, such as `CreateNamespace=true`.
@@ -67,24 +67,24 @@ pub struct Retry {
     pub rest: UnknownFields,
 }
 
-/// Error in a retry policy.
+/// Error returned when a retry policy is invalid.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidRetry {
-    /// The backoff factor is invalid: delays would not grow.
+    /// The backoff factor is zero, negative or too large.
     #[error("retry.backoff.factor {0} must be a whole number of at least 1")]
     Factor(i64),
     /// A backoff duration is invalid.
     #[error("invalid retry.backoff.{field} {text:?}: use a number and a unit, such as 5s")]
     Duration {
-        /// Name of the field.
+        /// Name of the invalid field.
         field: &'static str,
-        /// Value of the field.
+        /// Value of the invalid field.
         text: String,
     },
 }
 
 impl InvalidRetry {
-    /// Returns the name of the invalid field in `retry.backoff`.
+    /// Returns the name of the invalid field within `retry.backoff`.
     pub fn field(&self) -> &'static str {
         match self {
             Self::Factor(_) => "factor",
@@ -94,7 +94,7 @@ impl InvalidRetry {
 }
 
 impl Retry {
-    /// Returns the retry policy of an operation.
+    /// Converts the settings to an operation's retry policy.
     ///
     /// # Errors
     ///
@@ -125,14 +125,15 @@ impl Retry {
     }
 }
 
-/// Exponential backoff between attempts. Durations are strings such as `5s` or `3m`, or a number of seconds.
+/// Exponential backoff between attempts. Each duration is a string such as `5s` or `3m`, or a number of
+/// seconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RetryBackoff {
     /// Delay before the first retry (default: 5s).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub duration: String,
-    /// Factor by which the delay grows with each retry (default: 2).
+    /// Factor by which each delay exceeds the previous one (default: 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<i64>,
     /// Maximum delay (default: 3m).

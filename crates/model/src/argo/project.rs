@@ -12,7 +12,7 @@ pub enum AppProjectKind {
     AppProject,
 }
 
-/// Restrictions on a group of Applications.
+/// Restrictions that apply to a group of Applications.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppProject {
@@ -22,14 +22,14 @@ pub struct AppProject {
     pub kind: AppProjectKind,
     /// Standard object metadata. Applications refer to the project by its name.
     pub metadata: ObjectMeta,
-    /// Restrictions on the Applications of the project.
+    /// Restrictions that apply to the project's Applications.
     pub spec: AppProjectSpec,
     /// Other fields, such as `status`, preserved unchanged.
     #[serde(flatten)]
     pub rest: UnknownFields,
 }
 
-/// Restrictions on the Applications of an [`AppProject`].
+/// Restrictions that apply to the Applications of an [`AppProject`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AppProjectSpec {
@@ -37,16 +37,17 @@ pub struct AppProjectSpec {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[schemars(length(max = 255))]
     pub description: String,
-    /// Glob patterns of the permitted repositories.
+    /// Glob patterns for the permitted repositories.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_repos: Vec<String>,
-    /// Namespaces that may contain Applications of the project, in addition to the namespace of the control plane.
+    /// Namespaces that may contain the project's Applications, in addition to the namespace of the control
+    /// plane.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_namespaces: Vec<String>,
-    /// Glob patterns of the permitted destinations.
+    /// Glob patterns for the permitted destinations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destinations: Vec<ProjectDestination>,
-    /// Service accounts that are impersonated for each destination.
+    /// Service accounts to impersonate, for each destination.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub destination_service_accounts: Vec<DestinationServiceAccount>,
     /// Cluster-scoped kinds that are permitted (default: none).
@@ -64,10 +65,10 @@ pub struct AppProjectSpec {
     /// True if only clusters that are declared for this project are permitted as destinations.
     #[serde(default, skip_serializing_if = "is_false")]
     pub permit_only_project_scoped_clusters: bool,
-    /// GnuPG keys that commits must be signed with.
+    /// GnuPG keys that may sign commits. Commits must be signed with one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub signature_keys: Vec<SignatureKey>,
-    /// Required proofs of the integrity of commits.
+    /// Required proofs of commit integrity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema_overrides::source_integrity")]
     pub source_integrity: Option<Value>,
@@ -88,7 +89,7 @@ pub struct ProjectDestination {
     /// Name of the cluster.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Glob pattern of the namespaces.
+    /// Glob pattern for the namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Unknown fields, preserved unchanged.
@@ -96,13 +97,13 @@ pub struct ProjectDestination {
     pub rest: UnknownFields,
 }
 
-/// Service account that is impersonated for a destination.
+/// Service account to impersonate for a destination.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DestinationServiceAccount {
-    /// Glob pattern of the URL of the API server.
+    /// Glob pattern for the API server's URL.
     pub server: String,
-    /// Glob pattern of the namespace.
+    /// Glob pattern for the namespace.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Name of the service account, or `NAMESPACE:NAME`.
@@ -112,14 +113,14 @@ pub struct DestinationServiceAccount {
     pub rest: UnknownFields,
 }
 
-/// Glob patterns of cluster-scoped kinds.
+/// Glob patterns for cluster-scoped kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ClusterResource {
     /// API group. Empty for the core API group.
     pub group: String,
-    /// Glob pattern of the kinds. `*` matches all kinds.
+    /// Glob pattern for the kind. `*` matches every kind.
     pub kind: String,
-    /// Name (default: all names).
+    /// Name of the resource (default: every name).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Unknown fields, preserved unchanged.
@@ -127,19 +128,19 @@ pub struct ClusterResource {
     pub rest: UnknownFields,
 }
 
-/// Glob patterns of namespaced kinds.
+/// Glob patterns for namespaced kinds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct NamespaceResource {
     /// API group. Empty for the core API group.
     pub group: String,
-    /// Glob pattern of the kinds. `*` matches all kinds.
+    /// Glob pattern for the kind. `*` matches every kind.
     pub kind: String,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: UnknownFields,
 }
 
-/// GnuPG key that commits must be signed with.
+/// GnuPG key that may sign commits.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SignatureKey {
     /// ID of the key, as printed by GnuPG.
@@ -157,31 +158,32 @@ pub struct SyncWindow {
     /// `allow` or `deny`. `deny` takes precedence if windows of both kinds are active.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Start of the window as a cron schedule with five fields.
+    /// Start times of the window as a cron schedule with five fields.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub schedule: String,
     /// Duration of the window, such as `8h`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub duration: String,
-    /// Glob patterns of the names of the affected Applications.
+    /// Glob patterns for the names of the affected Applications.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub applications: Vec<String>,
-    /// Glob patterns of the destination namespaces.
+    /// Glob patterns for the destination namespaces.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub namespaces: Vec<String>,
-    /// Glob patterns of the names or URLs of the destination clusters.
+    /// Glob patterns for the names or URLs of the destination clusters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<String>,
-    /// True if syncs requested by a user are allowed regardless of the window.
+    /// True if users may start syncs regardless of the window.
     #[serde(default, skip_serializing_if = "is_false")]
     pub manual_sync: bool,
     /// Time zone of the schedule, such as `Europe/Berlin` (default: UTC).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub time_zone: String,
-    /// True if applications, namespaces and clusters must all match, as far as they are set. Otherwise one match suffices.
+    /// True if all of applications, namespaces and clusters that are set must match. Otherwise one match
+    /// suffices.
     #[serde(default, skip_serializing_if = "is_false")]
     pub and_operator: bool,
-    /// True if a sync may continue if it was allowed when it started.
+    /// True if a sync that was allowed when it started may continue after the window closes.
     #[serde(default, skip_serializing_if = "is_false")]
     pub sync_overrun: bool,
     /// Description of the window.

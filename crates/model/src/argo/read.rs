@@ -1,17 +1,18 @@
-//! Deserialization of resources, with errors that name the invalid field.
+//! Deserialization of resources, with errors that identify the invalid field.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{AppProject, Application, ApplicationSet, crds};
 
-/// Error that occurs when a resource cannot be deserialized.
+/// Error returned when a resource cannot be deserialized.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{}{problem}", field_prefix(.field))]
 pub struct InvalidResource {
-    /// Path of the field, such as `spec.strategy.rollingSync.steps[0]`. Empty for the resource itself.
+    /// Path of the field, such as `spec.strategy.rollingSync.steps[0]`. Empty if the error concerns the whole
+    /// resource.
     pub field: String,
-    /// Description of what is wrong with the field.
+    /// Description of the problem with the field.
     pub problem: String,
 }
 
@@ -19,9 +20,9 @@ fn field_prefix(field: &str) -> String {
     if field.is_empty() { String::new() } else { format!("{field}: ") }
 }
 
-/// Custom resource that can be deserialized.
+/// Custom resource that can be deserialized and validated.
 pub trait Resource: DeserializeOwned {
-    /// Returns the schema from the resource's definition.
+    /// Returns the schema from the custom resource definition.
     fn schema() -> &'static Value;
 }
 
@@ -43,7 +44,7 @@ impl Resource for AppProject {
     }
 }
 
-/// Reads a resource from a JSON value. As on an API server, a null field counts as unset.
+/// Deserializes a resource from JSON. As on an API server, null means that a field is unset.
 ///
 /// # Errors
 ///
@@ -59,7 +60,7 @@ pub fn read_resource<T: Resource>(value: &Value) -> Result<T, InvalidResource> {
     })
 }
 
-/// Removes fields that are null, except where the schema permits any value.
+/// Removes null fields, except where the schema permits any value.
 fn drop_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -83,7 +84,7 @@ fn drop_nulls(schema: &Value, value: &mut Value) {
 
 fn deserialize<T: DeserializeOwned>(value: &Value) -> Result<T, InvalidResource> {
     serde_path_to_error::deserialize(value).map_err(|error| {
-        // The path of the resource itself is a dot.
+        // `serde_path_to_error` reports the resource itself as a dot.
         let field = match error.path().to_string() {
             path if path == "." => String::new(),
             path => path,
@@ -136,7 +137,7 @@ mod tests {
         assert_eq!(read_resource::<Application>(&application).unwrap_err().field, "spec.destination.server");
     }
 
-    /// Null fields occur in files with an omitted value, and in the output of Go programs.
+    /// Files with an omitted value, and the output of Go programs, contain null fields.
     #[test]
     fn a_field_that_is_null_is_none() {
         let application = |spec: Value| {
@@ -160,7 +161,7 @@ mod tests {
                 "project": "", "destination": {"name": "x"}, "syncPolicy": {},
                 "sources": [{
                     "repoURL": "r", "directory": {},
-                    // In Helm, null removes a value of the chart.
+                    // In Helm values, null removes a value that the chart sets.
                     "helm": {"valuesObject": {"image": null}, "parameters": [{"name": "a"}]},
                 }],
             })

@@ -19,7 +19,7 @@ pub struct HelmSource {
     /// True if missing values files are ignored.
     #[serde(default, skip_serializing_if = "is_false")]
     pub ignore_missing_value_files: bool,
-    /// Helm values as a YAML string. They take precedence over values files.
+    /// Helm values as a YAML string. They take precedence over the values files.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub values: String,
     /// Helm values as an object. If set, `values` is ignored.
@@ -32,19 +32,19 @@ pub struct HelmSource {
     /// Individual values that are read from files.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file_parameters: Vec<HelmFileParameter>,
-    /// True if credentials are sent to all servers that the repository of the chart names.
+    /// True if credentials are sent to all servers that the chart repository refers to.
     #[serde(default, skip_serializing_if = "is_false")]
     pub pass_credentials: bool,
-    /// True if the CustomResourceDefinitions in `crds` are skipped.
+    /// True if CustomResourceDefinitions in the chart's `crds` folder are skipped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skip_crds: bool,
     /// True if Helm tests are skipped.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skip_tests: bool,
-    /// True if values are not validated against the schema of the chart.
+    /// True if values are not validated against the chart's schema.
     #[serde(default, skip_serializing_if = "is_false")]
     pub skip_schema_validation: bool,
-    /// Version of Helm, which is `v3`.
+    /// Helm version. Only `v3` is supported.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
     /// Kubernetes version that is passed to the templates.
@@ -65,7 +65,7 @@ pub struct HelmSource {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HelmParameter {
-    /// Path of the value, with dots between its keys.
+    /// Path of the value, with its keys separated by dots.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Value, in the syntax of `helm --set`.
@@ -82,10 +82,10 @@ pub struct HelmParameter {
 /// Individual value of a Helm chart that is read from a file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct HelmFileParameter {
-    /// Path of the value, with dots between its keys.
+    /// Path of the value, with its keys separated by dots.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Path of the file that contains the value. `$REF/…` refers to a file of another source.
+    /// Path of the file that contains the value. `$REF/…` refers to a file in another source.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
     /// Unknown fields, preserved unchanged.
@@ -93,26 +93,26 @@ pub struct HelmFileParameter {
     pub rest: UnknownFields,
 }
 
-/// Changes to a kustomization before it is built.
+/// Changes to make to a kustomization before it is built.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KustomizeSource {
-    /// Prefix of all names.
+    /// Prefix to add to all names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name_prefix: String,
-    /// Suffix of all names.
+    /// Suffix to add to all names.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name_suffix: String,
-    /// Namespace of all objects.
+    /// Namespace to set on all objects.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
     /// Image overrides, in the syntax of `kustomize edit set image`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub images: Vec<String>,
-    /// Replica counts that override those of the manifests.
+    /// Replica counts that override those in the manifests.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub replicas: Vec<KustomizeReplicas>,
-    /// Labels that are added to all objects.
+    /// Labels to add to all objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub common_labels: BTreeMap<String, String>,
     /// True if the labels replace existing labels of the same name.
@@ -124,7 +124,7 @@ pub struct KustomizeSource {
     /// True if the labels are added to pod templates even if they are not added to selectors.
     #[serde(default, skip_serializing_if = "is_false")]
     pub label_include_templates: bool,
-    /// Annotations that are added to all objects.
+    /// Annotations to add to all objects.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub common_annotations: BTreeMap<String, String>,
     /// True if variables in annotations are replaced.
@@ -133,7 +133,7 @@ pub struct KustomizeSource {
     /// True if the annotations replace existing annotations of the same name.
     #[serde(default, skip_serializing_if = "is_false")]
     pub force_common_annotations: bool,
-    /// Patches of the objects in the kustomization.
+    /// Patches for the objects in the kustomization.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub patches: Vec<KustomizePatch>,
     /// Paths of Kustomize components to add, relative to the path of the source.
@@ -156,7 +156,7 @@ pub struct KustomizeSource {
     pub rest: UnknownFields,
 }
 
-/// Replica count of the workloads with a name.
+/// Replica count for workloads with a specific name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KustomizeReplicas {
     /// Name of the workloads.
@@ -169,7 +169,7 @@ pub struct KustomizeReplicas {
     pub rest: UnknownFields,
 }
 
-/// Patch and the objects that it applies to.
+/// Patch, and the objects that it applies to.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct KustomizePatch {
     /// Path of the patch file.
@@ -178,7 +178,7 @@ pub struct KustomizePatch {
     /// Inline patch: a strategic merge patch in YAML, or a JSON patch (RFC 6902).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub patch: String,
-    /// Selector of the patched objects (default: the object that the patch names).
+    /// Selector for the objects to patch (default: the object that the patch identifies).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<KustomizeSelector>,
     /// Options of the patch: `allowNameChange` and `allowKindChange`.
@@ -189,17 +189,17 @@ pub struct KustomizePatch {
     pub rest: UnknownFields,
 }
 
-/// Selector of the patched objects.
+/// Selector for the objects to patch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct KustomizeSelector {
-    /// API group. Empty matches all groups.
+    /// API group. Empty matches every group.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub group: String,
-    /// API version. Empty matches all versions.
+    /// API version. Empty matches every version.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub version: String,
-    /// Kind. Empty matches all kinds.
+    /// Kind. Empty matches every kind.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub kind: String,
     /// Regular expression that the name must match.

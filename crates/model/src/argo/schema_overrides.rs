@@ -1,12 +1,12 @@
-//! Schemas that differ from the schemas of the Rust types: for fields that are kept as raw values, and for
-//! requirements that apply to a single field.
+//! Schemas that differ from those derived from the Rust types: for fields that are stored as raw values, and
+//! for requirements that apply to a single field.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::{MatchExpression, UnknownFields};
 
-/// Returns the schema of an object that has these properties and may have others.
+/// Returns the schema of an object with these properties. Other properties are allowed too.
 fn object(generator: &mut SchemaGenerator, properties: &Value, required: &[&str]) -> Schema {
     let mut schema = UnknownFields::json_schema(generator);
     schema.insert("properties".to_owned(), properties.clone());
@@ -39,7 +39,7 @@ pub(super) fn plugin(generator: &mut SchemaGenerator) -> Schema {
     object(generator, &fields, &[])
 }
 
-/// Returns the schema of `spec.sourceIntegrity` of a project.
+/// Returns the schema of a project's `spec.sourceIntegrity`.
 pub(super) fn source_integrity(generator: &mut SchemaGenerator) -> Schema {
     let text = json!({"type": "string"});
     let repository = object(generator, &json!({"url": text}), &["url"]);
@@ -51,7 +51,7 @@ pub(super) fn source_integrity(generator: &mut SchemaGenerator) -> Schema {
     object(generator, &json!({"git": git}), &["git"])
 }
 
-/// Returns the schema of a map with any values.
+/// Returns the schema of a map with arbitrary values.
 pub(super) fn any_values(_: &mut SchemaGenerator) -> Schema {
     json_schema!({"type": "object", "additionalProperties": {"x-kubernetes-preserve-unknown-fields": true}})
 }

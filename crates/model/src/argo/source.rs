@@ -20,13 +20,13 @@ pub struct ApplicationSource {
     /// Name of a chart in a Helm repository. Used instead of `path`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub chart: String,
-    /// Name by which other sources refer to files of this source.
+    /// Name by which other sources refer to this source's files.
     #[serde(default, rename = "ref", skip_serializing_if = "String::is_empty")]
     pub reference: String,
-    /// Name of the source among multiple sources.
+    /// Name that identifies the source among several sources.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Prefix that a tag must have to be considered for a version constraint.
+    /// Prefix of the tags to consider when resolving a version constraint.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tag_prefix: String,
     /// Options for a folder of plain manifests.
@@ -48,11 +48,12 @@ pub struct ApplicationSource {
 }
 
 impl ApplicationSource {
-    /// Checks the fields that locate the manifests. `field` is the path of the source, such as `spec.source`.
+    /// Checks the fields that locate the manifests. `field` is the path of the source within the Application,
+    /// such as `spec.source`.
     ///
     /// # Errors
     ///
-    /// Returns an error that names the missing, invalid or ineffective field and its correction.
+    /// Returns an error that names the missing, invalid or ineffective field and says how to fix it.
     pub(super) fn check(&self, field: &str, is_one_of_several: bool) -> Result<(), SpecProblem> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         let wrong = |part: &str, message: String| Err(SpecProblem::new(format!("{field}{part}"), message));
@@ -80,7 +81,8 @@ impl ApplicationSource {
                 format!("{field} has both ref and chart; only a Git repository can provide value files"),
             );
         }
-        // Only `.` selects the whole repository. Otherwise a forgotten path could prune existing objects.
+        // The whole repository must be selected explicitly as `.`. Otherwise a forgotten path could prune
+        // existing objects.
         let is_chart = !chart.is_empty() || repo_url.starts_with("oci://");
         if path.is_empty() && !is_chart && reference.is_empty() {
             return wrong(
@@ -108,7 +110,7 @@ impl ApplicationSource {
     }
 }
 
-/// Returns true if a relative path leaves its root at any point.
+/// Returns true if any step of a relative path leads out of its root folder.
 fn leads_out(path: &str) -> bool {
     let depth = path.split('/').try_fold(0_usize, |depth, part| match part {
         "" | "." => Some(depth),
@@ -122,13 +124,13 @@ fn leads_out(path: &str) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DirectorySource {
-    /// True if subfolders are read too.
+    /// True if subfolders are included.
     #[serde(default, skip_serializing_if = "is_false")]
     pub recurse: bool,
-    /// Glob pattern of the paths of included files.
+    /// Glob pattern for the paths of files to include.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub include: String,
-    /// Glob pattern of the paths of excluded files.
+    /// Glob pattern for the paths of files to exclude.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub exclude: String,
     /// Options for Jsonnet files.

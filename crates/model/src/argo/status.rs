@@ -13,13 +13,13 @@ use crate::{HealthStatus, OperationPhase};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationStatus {
-    /// Result of the comparison of the cluster with the manifests.
+    /// Result of comparing the cluster with the manifests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync: Option<SyncStatus>,
     /// Health of the Application.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<HealthState>,
-    /// Resources of the manifests, and resources in the cluster that belong to the Application.
+    /// Resources in the manifests, and resources in the cluster that belong to the Application.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
     /// Current problems of the Application.
@@ -43,7 +43,7 @@ pub struct ApplicationStatus {
     /// Tools that render the manifests of an Application with multiple sources, in the order of the sources.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub source_types: Vec<String>,
-    /// Summary of the images and URLs of the Application.
+    /// The Application's images and URLs.
     #[serde(default, skip_serializing_if = "ApplicationSummary::is_empty")]
     pub summary: ApplicationSummary,
     /// Location of the health of the resources. Empty means `resources`.
@@ -58,22 +58,22 @@ pub struct ApplicationStatus {
 }
 
 impl ApplicationStatus {
-    /// Returns true if no field is set.
+    /// Returns true if all fields are unset.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// Result of the comparison of the cluster with the manifests.
+/// Result of comparing the cluster with the manifests.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncStatus {
-    /// Status of the Application as a whole. It is `OutOfSync` if one resource differs.
+    /// Status of the whole Application. It is `OutOfSync` if any resource differs.
     pub status: SyncStatusCode,
-    /// Compared sources and destination. A later change of the spec requires a new comparison.
+    /// Sources and destination that were compared. If the spec changes later, a new comparison is needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compared_to: Option<ComparedTo>,
-    /// Compared revision.
+    /// Revision that was compared.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub revision: String,
     /// Revisions of an Application with multiple sources, in the order of the sources.
@@ -84,16 +84,16 @@ pub struct SyncStatus {
     pub rest: UnknownFields,
 }
 
-/// Result of a comparison of the cluster with the manifests.
+/// Result of comparing the cluster with the manifests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum SyncStatusCode {
     /// The comparison was not possible. Argo CD writes an empty string before the first comparison.
     #[default]
     #[serde(alias = "")]
     Unknown,
-    /// There are no differences, apart from ignored ones.
+    /// There are no differences except ignored ones.
     Synced,
-    /// An object differs, is missing, or exists without being in the manifests.
+    /// An object differs, is missing, or exists only in the cluster.
     OutOfSync,
 }
 
@@ -103,7 +103,7 @@ impl fmt::Display for SyncStatusCode {
     }
 }
 
-/// Sources and destination of a comparison.
+/// Sources and destination that were compared.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ComparedTo {
@@ -127,7 +127,7 @@ pub struct ComparedTo {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthState {
-    /// Health status. An Application has the worst status of its resources. Not set by Argo CD if the status is unknown.
+    /// Health status. An Application has the worst status of its resources. Argo CD omits an unknown status.
     #[serde(default = "unknown")]
     pub status: HealthStatus,
     /// Human-readable reason for the status. May be empty.
@@ -164,7 +164,8 @@ pub struct ResourceStatus {
     /// Name of the resource.
     #[serde(default)]
     pub name: String,
-    /// Result of the comparison with the manifest. Not set for resources that are not compared, such as hooks.
+    /// Result of comparing the resource with its manifest. Not set for resources that are not compared, such
+    /// as hooks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<SyncStatusCode>,
     /// Health of the resource. Not set for kinds without a health status.
@@ -201,7 +202,7 @@ pub struct ApplicationCondition {
     pub last_transition_time: Option<Time>,
 }
 
-/// Types of conditions: errors first, then warnings.
+/// Type of an Application condition. Errors come first, then warnings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionType {
     /// The manifests could not be read or compared.
@@ -212,17 +213,17 @@ pub enum ConditionType {
     InvalidSpecError,
     /// An automated sync failed or was not started.
     SyncError,
-    /// Another error occurred.
+    /// An error of a different type occurred.
     UnknownError,
-    /// A resource has a kind that is excluded from observation.
+    /// The kind of a resource is excluded from observation.
     ExcludedResourceWarning,
-    /// There are orphaned objects.
+    /// The cluster contains orphaned objects.
     OrphanedResourceWarning,
     /// The manifests contain an object more than once.
     RepeatedResourceWarning,
     /// An object belongs to another Application.
     SharedResourceWarning,
-    /// An unknown type.
+    /// A type that is not listed here.
     #[serde(untagged)]
     Other(String),
 }
@@ -269,7 +270,7 @@ pub struct RevisionHistory {
     pub deploy_started_at: Option<Time>,
     /// Time at which the sync succeeded.
     pub deployed_at: Time,
-    /// Requester of the sync: a user, or the sync policy of the Application.
+    /// Requester of the sync: a user, or the Application's sync policy.
     #[serde(default, skip_serializing_if = "super::OperationInitiator::is_nobody")]
     pub initiated_by: super::OperationInitiator,
     /// Unknown fields, preserved unchanged.
@@ -281,7 +282,7 @@ pub struct RevisionHistory {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationState {
-    /// Operation as it was requested.
+    /// The operation as requested.
     pub operation: OperationRequest,
     /// Phase of the operation: `Running`, `Terminating`, or its final phase.
     pub phase: OperationPhase,
@@ -324,7 +325,7 @@ pub struct SyncOperationResult {
     /// Labels and annotations of the namespace that the sync created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub managed_namespace_metadata: Option<ManagedNamespaceMetadata>,
-    /// Results of the individual objects.
+    /// Results for individual objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<SyncResource>,
     /// Unknown fields, preserved unchanged.
@@ -332,7 +333,7 @@ pub struct SyncOperationResult {
     pub rest: UnknownFields,
 }
 
-/// Result of one object of a sync.
+/// Result of a sync for one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncResource {
@@ -369,7 +370,7 @@ pub struct SyncResource {
     pub rest: UnknownFields,
 }
 
-/// Summary of the images and URLs of an Application.
+/// Images and URLs of an Application.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ApplicationSummary {
     /// Images of the running containers, sorted.
@@ -378,7 +379,7 @@ pub struct ApplicationSummary {
     /// URLs at which the Application is reachable from outside the cluster.
     #[serde(default, rename = "externalURLs", skip_serializing_if = "Vec::is_empty")]
     pub external_urls: Vec<String>,
-    /// True if the Application creates Applications.
+    /// True if the Application manages other Applications.
     #[serde(default, rename = "isAppOfApps", skip_serializing_if = "is_false")]
     pub is_app_of_apps: bool,
     /// Unknown fields, preserved unchanged.
@@ -387,7 +388,7 @@ pub struct ApplicationSummary {
 }
 
 impl ApplicationSummary {
-    /// Returns true if no field is set.
+    /// Returns true if all fields are unset.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

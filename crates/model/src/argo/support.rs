@@ -1,18 +1,18 @@
-//! Fields of the custom resources that Tidegate ignores or refuses. All other declared fields are supported.
+//! Custom resource fields that Tidegate ignores or refuses. All other declared fields are supported.
 
-/// Treatment of a field.
+/// Support level of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Support {
     /// The field has the documented effect.
     Supported,
     /// The field is preserved and has no effect.
     Ignored,
-    /// A resource with the field is not managed, or the requested operation fails.
+    /// Tidegate doesn't manage a resource with this field, or the requested operation fails.
     Refused,
 }
 
 impl Support {
-    /// Returns the term used in the documentation.
+    /// Returns the term that the documentation uses.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Supported => "supported",
@@ -27,17 +27,17 @@ impl Support {
 pub struct UnsupportedField {
     /// Kind of the resource.
     pub kind: &'static str,
-    /// Path of the field, such as `spec.source.plugin`. `[]` stands for the items of a list.
+    /// Path of the field, such as `spec.source.plugin`. `[]` represents list items.
     pub path: &'static str,
-    /// Treatment of the field.
+    /// Support level of the field.
     pub support: Support,
-    /// Type and meaning of a field that the Rust types do not declare.
+    /// Type and description of a field that the Rust types don't declare.
     pub undeclared: Option<(&'static str, &'static str)>,
-    /// Effect of the field being ignored or refused, as a sentence.
+    /// Consequence of the field being ignored or refused, as a sentence.
     pub effect: &'static str,
 }
 
-/// Effect of a refused source.
+/// Consequence of a refused source.
 const NO_MANIFESTS: &str = "The Application has the condition `ComparisonError` and is not synced.";
 
 /// All fields that are ignored or refused.
@@ -45,7 +45,7 @@ pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
     refused("Application", "spec.source.plugin", NO_MANIFESTS),
     refused("Application", "spec.source.tagPrefix", NO_MANIFESTS),
     refused("Application", "spec.source.directory.jsonnet", NO_MANIFESTS),
-    ignored("Application", "spec.info", "Tidegate preserves the entries for people and other programs."),
+    ignored("Application", "spec.info", "Tidegate keeps the entries but does not use them."),
     UnsupportedField {
         undeclared: Some((
             "object",
@@ -81,7 +81,7 @@ pub const UNSUPPORTED_FIELDS: &[UnsupportedField] = &[
     UnsupportedField {
         undeclared: Some((
             "object",
-            "Warnings about objects in the permitted namespaces without an Application.",
+            "Warnings about objects in the permitted namespaces that do not belong to an Application.",
         )),
         ..ignored(
             "AppProject",
@@ -107,13 +107,13 @@ const fn ignored(kind: &'static str, path: &'static str, effect: &'static str) -
     UnsupportedField { kind, path, support: Support::Ignored, undeclared: None, effect }
 }
 
-/// Returns the treatment of a declared field of a kind.
+/// Returns the support level of a declared field.
 pub fn support_of(kind: &str, path: &str) -> Support {
     let found = UNSUPPORTED_FIELDS.iter().find(|field| field.kind == kind && field.path == path);
     found.map_or(Support::Supported, |field| field.support)
 }
 
-/// Returns the names of the undeclared fields in the `spec` of a kind that have this treatment.
+/// Returns the names of undeclared fields in a kind's `spec` that have this support level.
 pub fn undeclared_fields(kind: &str, support: Support) -> impl Iterator<Item = &'static str> {
     let is_wanted = move |field: &&UnsupportedField| {
         field.kind == kind && field.support == support && field.undeclared.is_some()
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::argo::all_crds;
 
-    /// Every path in the table leads to a field of the schema, unless the table marks the field as
+    /// Every path in the table refers to a field in the schema, unless the table marks the field as
     /// undeclared.
     #[test]
     fn unsupported_fields_exist() {

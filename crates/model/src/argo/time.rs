@@ -5,7 +5,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::Timestamp;
 
-/// Time in Kubernetes format: RFC 3339 in whole seconds.
+/// Time in the Kubernetes format: RFC 3339 with whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time(Timestamp);
 

@@ -13,14 +13,15 @@ use super::{
 };
 
 impl Application {
-    /// Returns the paths of the unknown fields in `spec` and in the requested operation. They are preserved and have no effect.
+    /// Returns the paths of unknown fields in `spec` and in the requested operation. These fields are
+    /// preserved and have no effect.
     pub fn unknown_fields(&self) -> Vec<String> {
         UnknownFieldPaths::collect(self)
     }
 }
 
 impl AppProject {
-    /// Returns the paths of the unknown fields in `spec`. A misspelled restriction has no effect, so callers
+    /// Returns the paths of unknown fields in `spec`. Because a misspelled restriction has no effect, callers
     /// should report these paths.
     pub fn unknown_fields(&self) -> Vec<String> {
         let mut found = UnknownFieldPaths::default();
@@ -44,8 +45,8 @@ fn ignored_fields() -> impl Iterator<Item = &'static str> {
     undeclared_fields("AppProject", Support::Ignored)
 }
 
-/// Returns true if an unsupported field would have an effect in Argo CD: either it lists roles, or it leaves
-/// its warning enabled.
+/// Returns true if an unsupported field would have an effect in Argo CD because it lists roles or leaves its
+/// warning enabled.
 fn has_effect(value: &Value) -> bool {
     match value {
         Value::Null => false,
@@ -57,11 +58,11 @@ fn has_effect(value: &Value) -> bool {
 
 /// Part of a resource that preserves unknown fields.
 pub(super) trait HasUnknownFields {
-    /// Adds the unknown fields of this part and of its nested parts.
+    /// Adds the unknown fields of this part and its nested parts.
     fn collect_unknown_fields(&self, found: &mut UnknownFieldPaths);
 }
 
-/// Unknown fields, and the path of the current part.
+/// Collected unknown fields, and the path of the current part.
 #[derive(Debug, Default)]
 pub(super) struct UnknownFieldPaths {
     path: String,
@@ -116,7 +117,7 @@ impl<T: HasUnknownFields> HasUnknownFields for Vec<T> {
     }
 }
 
-/// Declares, for each type, the fields that can contain unknown fields themselves.
+/// Declares, for each type, the fields that may themselves contain unknown fields.
 macro_rules! parts {
     ($($type:ident { $($name:literal: $field:ident),* })*) => {$(
         impl crate::argo::unknown_fields::HasUnknownFields for $type {

@@ -1,4 +1,4 @@
-//! Types of the user-written fields of built-in kinds.
+//! Types of user-written fields in built-in kinds.
 
 use super::{FieldType, FieldTypes};
 use FieldType::{Base64, Bool, Fields, Integer, IntegerOrText, ListOf, MapOf, Port, Quantity, Text};
@@ -222,7 +222,7 @@ const SYNC_POLICY: FieldType = Fields(&[
     ("managedNamespaceMetadata", Fields(&[("labels", TEXT_MAP), ("annotations", TEXT_MAP)])),
 ]);
 const INFOS: FieldType = ListOf(&Fields(&[("name", Text), ("value", Text)]));
-/// As in the custom resource definition.
+/// Matches the custom resource definition.
 const APPLICATION: FieldTypes = &[(
     "spec",
     Fields(&[
@@ -248,7 +248,7 @@ const APPLICATION: FieldTypes = &[(
     ]),
 )];
 
-/// Known kinds, in any version. `metadata` is checked when an object is created.
+/// Kinds to check, in any version. `metadata` is checked when an object is created.
 pub(super) const KINDS: &[(&str, &str, FieldTypes)] = &[
     ("", "ConfigMap", &[("data", TEXT_MAP), ("binaryData", MapOf(&Base64)), ("immutable", Bool)]),
     (

@@ -1,7 +1,7 @@
-//! Types of those fields of built-in kinds in which mistakes are common.
+//! Types of fields in built-in kinds that users often get wrong.
 //!
-//! API servers reject fields that have the wrong type. Fields that are not listed here are left to the
-//! server.
+//! API servers reject fields of the wrong type. Fields that are not listed here are left for the server to
+//! check.
 
 mod kind_fields;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 
 use kind_fields::KINDS;
 
-/// Type of a field. `null` is always allowed: it leaves the field unset.
+/// Type of a field. Null is always allowed and leaves the field unset.
 #[derive(Clone, Copy)]
 enum FieldType {
     Text,
@@ -21,7 +21,7 @@ enum FieldType {
     IntegerOrText,
     Quantity,
     Base64,
-    /// Map that has these fields and may have others.
+    /// Map with these fields, and possibly others.
     Fields(FieldTypes),
     /// Map from names to values of one type.
     MapOf(&'static FieldType),
@@ -33,13 +33,13 @@ type FieldTypes = &'static [(&'static str, FieldType)];
 
 use FieldType::{Base64, Bool, Fields, Integer, IntegerOrText, ListOf, MapOf, Port, Quantity, Text};
 
-/// Tree value, regardless of its representation.
+/// Tree of values, independent of its representation.
 pub trait ValueTree: Sized {
-    /// Returns the kind of value.
+    /// Returns the node at the root of this tree.
     fn node(&self) -> TreeNode<'_, Self>;
 }
 
-/// Kind of a value in a tree.
+/// Node of a tree.
 pub enum TreeNode<'t, T> {
     /// Value that is neither a list nor a map.
     Scalar(&'t Value),
@@ -61,21 +61,20 @@ impl ValueTree for Value {
     }
 }
 
-/// Field whose type doesn't match its object's kind.
+/// Field whose value has the wrong type for its object's kind.
 #[derive(Debug)]
 pub struct WrongType<'t, T> {
-    /// Path: `spec.template.spec.containers[0].image`.
+    /// Path of the field, such as `spec.template.spec.containers[0].image`.
     pub field: String,
-    /// Expected type in words.
+    /// Description of the expected type.
     pub expected: &'static str,
-    /// Actual type in words. Never contains the value.
+    /// Description of the actual type. Never contains the value.
     pub found: &'static str,
     /// Actual value. It may be secret.
     pub value: &'t T,
 }
 
-/// Returns the fields with a wrong type in an object of a built-in kind. Returns an empty list for other
-/// kinds.
+/// Returns the fields of an object that have the wrong type. Only built-in kinds are checked.
 pub fn wrong_types<'t, T: ValueTree>(group: &str, kind: &str, object: &'t T) -> Vec<WrongType<'t, T>> {
     let shape = KINDS.iter().find(|(of, name, _)| *of == group && *name == kind).map(|(.., shape)| *shape);
     let mut check = TypeChecker { path: String::new(), errors: Vec::new() };
@@ -176,7 +175,7 @@ fn expected_text(wanted: FieldType) -> &'static str {
     }
 }
 
-/// Returns true for standard base64 with padding; line breaks are ignored.
+/// Returns true if the text is standard base64 with padding. Line breaks are ignored.
 fn is_base64(text: &str) -> bool {
     let (mut digits, mut padding) = (0_usize, 0_usize);
     for byte in text.bytes() {

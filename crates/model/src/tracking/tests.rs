@@ -12,7 +12,8 @@ fn all_methods() -> [Tracking; 3] {
     [TrackingMethod::Annotation, TrackingMethod::AnnotationAndLabel, TrackingMethod::Label].map(tracking_by)
 }
 
-/// Returns `ConfigMap shop/c` with an annotation, a label and the field manager of the label.
+/// Returns `ConfigMap shop/c` with a tracking annotation, a label, and the field manager that wrote the
+/// label.
 fn live_object(id: &str, label: &str, writer: &str) -> Object {
     let mut object = Object::try_from(json!({"apiVersion": "v1", "kind": "ConfigMap",
         "metadata": {"name": "c", "namespace": "shop"}}))
@@ -53,8 +54,8 @@ fn ids_are_written_and_read() {
 #[test]
 fn owners_of_live_objects() {
     let (ours, foreign, copied) = (OURS, "other:/ConfigMap:shop/c", "app:/ConfigMap:shop/original");
-    // Annotation, label and the label's field manager; then the owner by annotation, by both, and by the
-    // label alone.
+    // Annotation, label and the label's field manager, followed by the owner according to the annotation, to
+    // both marks, and to the label alone.
     for (id, label, writer, owners) in [
         ("", "", "", [None, None, None]),
         (ours, "", "", [Some("app"); 3]),

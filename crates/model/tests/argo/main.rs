@@ -1,4 +1,4 @@
-//! Custom resources are read and written without loss, with their documented field names.
+//! Reading and writing custom resources without loss, using their documented field names.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -56,7 +56,7 @@ fn unknown_fields_are_preserved_and_named() {
     assert_eq!(application.unknown_fields(), unknown, "the status is not part of the spec");
 }
 
-/// An unset optional boolean differs from false.
+/// An unset optional boolean is different from false.
 #[test]
 fn unset_fields_stay_unset() {
     let least = json!({
@@ -101,7 +101,7 @@ fn projects_are_read_too() {
     });
     let project: AppProject = serde_json::from_value(written.clone()).unwrap();
     assert_eq!(serde_json::to_value(&project).unwrap(), written);
-    // Not modeled: rules for people, and settings that only warn.
+    // The types don't model roles, or settings that only cause warnings.
     assert_eq!(project.spec.rest.keys().collect::<Vec<_>>(), ["orphanedResources", "roles"]);
     assert_eq!(project.spec.sync_windows[0].rest.len(), 0);
     assert_eq!(project.unknown_fields(), Vec::<String>::new());
@@ -196,7 +196,7 @@ fn unknown_fields_of_an_application_set_are_preserved_and_named() {
     assert_eq!(set.unknown_fields(), unknown, "the status is not part of the spec");
 }
 
-/// Older programs wrote null for this field.
+/// Older programs wrote null in this field.
 #[test]
 fn target_revisions_that_are_null_are_none() {
     let set = json!({
@@ -211,10 +211,10 @@ fn target_revisions_that_are_null_are_none() {
     assert_eq!(status.get("targetRevisions"), Some(&json!([])), "the definition wants a list");
 }
 
-/// Every field in the fixtures is in the resource definition.
+/// Every field in the fixtures exists in the resource definition.
 #[test]
 fn the_names_are_those_of_the_definition() {
-    // Argo CD has proposed these fields but not implemented them.
+    // Fields that Argo CD has proposed but not implemented.
     for (file, fixture, beyond) in [
         ("application-crd.yaml", FULL, &[][..]),
         ("applicationset-crd.yaml", FULL_SET, &["spec.strategy.deletionSync"]),

@@ -1,5 +1,5 @@
-//! Appends. An append checks everything, places large records, then writes one batch, flushes and syncs it once, and updates the
-//! witness.
+//! Appends. An append checks everything, stores large records in blobs, then writes one batch, flushes and
+//! syncs it once, and updates the witness.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
@@ -21,11 +21,11 @@ use crate::{LogError, RawAppend, StreamName};
 struct AppendGroup {
     batch: sled::Batch,
     live: BTreeMap<StreamId, LiveStream>,
-    /// References in this group, so that each is counted only once.
+    /// References in this group. Each is counted only once.
     references: BTreeSet<(StreamId, Digest)>,
     inventories: InventoryChanges,
     events: u64,
-    /// Number of bytes in the group's rows.
+    /// Size of the group's rows in bytes.
     bytes: u64,
     /// Digests of blobs to which references were added or removed.
     referenced: Vec<Digest>,
@@ -103,7 +103,7 @@ impl SledLog {
         let places = self.inventory_rows(group.inventories, &mut group.batch)?;
         self.database.commit(group.batch)?;
         state.witness.add(group.live.iter().map(LiveStream::witness_note))?;
-        // Data in a directory that was moved away is not durable.
+        // Data is not durable in a directory that was moved away.
         self.check_in_place(state)?;
         let is_open = |stream| state.streams.get(stream).is_none_or(LiveStream::is_open);
         let ended = group.live.iter().filter(|(stream, live)| !live.is_open() && is_open(*stream)).count();
@@ -127,7 +127,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Adds the rows of one append to the batch. Returns the state of the stream after the append.
+    /// Adds the rows of one append to the batch. Returns the stream's state after the append.
     fn add_append(
         &self,
         group: &mut AppendGroup,
@@ -177,7 +177,7 @@ impl SledLog {
         Ok(live)
     }
 
-    /// Adds a reference, unless it exists already.
+    /// Adds a reference unless it already exists.
     fn add_reference(
         &self,
         group: &mut AppendGroup,
@@ -194,7 +194,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Makes compactions stop protecting blobs that are now referenced.
+    /// Ends the protection of blobs that are referenced now.
     fn unprotect_blobs(&self, appends: &[RawAppend]) {
         let mut unclaimed = self.lock_unreferenced_blobs();
         for digest in appends.iter().flat_map(|append| &append.blobs) {

@@ -1,13 +1,15 @@
-//! Compaction: reduces older finished streams to their summaries and later removes them. Also removes the oldest events of long
-//! open streams, and unreferenced blobs.
+//! Compaction: reduces older finished streams to their summaries and later removes them. Also removes the
+//! oldest events of long open streams, and unreferenced blobs.
 //!
-//! Compaction runs in short steps, and the log accepts appends between two steps. It is due if it was scheduled, or if the log
-//! has grown by about a tenth of its retention (see `ledger`). In the latter case it examines only the lines that have changed.
+//! Compaction runs in short steps, and the log accepts appends between two steps. It is due if it was
+//! scheduled, or if the log has grown by about a tenth of its retention (see `ledger`). In the latter case,
+//! it examines only the lines that have changed.
 //!
-//! The head is written first and records the removal. Rows that the head no longer counts are leftovers, which are cleared when
-//! the log is opened if the removal was interrupted. A stream is reduced before it is forgotten, so only its head, its summary
-//! and their index entries remain. These are removed together, after the witness has forgotten the stream; otherwise the stream
-//! would be reported as lost. Blobs are removed last, after the rows that referred to them are gone from the disk.
+//! The head is written first and records the removal. Rows that the head no longer counts are leftovers. If
+//! the removal is interrupted, they are cleared when the log is opened. A stream is reduced before it is
+//! forgotten, so at that point only its head, its summary and their index entries remain. These are removed
+//! together, after the witness has forgotten the stream; otherwise the stream would be reported as lost.
+//! Blobs are removed last, after the rows that referred to them have been removed from disk.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -27,48 +29,49 @@ use crate::{CompactionResult, LogError, Retention};
 
 /// Maximum number of streams forgotten in one step.
 const FORGET_STEP_MAX: usize = 512;
-/// Maximum number of streams reduced in one step, and the number of rows after which a step doesn't start another stream. The
-/// rows of a larger stream are removed in separate steps.
+/// Maximum number of streams reduced in one step, and the number of rows after which a step doesn't start
+/// another stream. If a stream is larger, its rows are removed in separate steps.
 const REDUCE_STEP_MAX: usize = 32;
 const ROW_STEP_MAX: usize = 1024;
-/// Maximum number of lines to examine before the streams found are reduced.
+/// Maximum number of lines to examine before the streams found in them are reduced.
 const LINE_STEP_MAX: usize = 64;
 /// Maximum number of blob files removed in one step.
 const BLOB_STEP_MAX: usize = 64;
 
-/// Changes that a compaction makes to heads, and the rows that are leftovers after that.
+/// Changes that a compaction makes to heads, and the rows that become leftovers.
 #[derive(Default)]
 struct HeadChanges {
     heads: Vec<(StreamId, Head)>,
-    /// Reference rows, removed together with the heads.
+    /// Reference rows to remove together with the heads.
     references: Vec<Vec<u8>>,
     remove: Vec<Vec<u8>>,
-    /// Blobs to which these rows, or a snapshot, referred.
+    /// Blobs that these rows or a snapshot referred to.
     unreferenced: Vec<Digest>,
 }
 
 /// Remaining work of a compaction.
 #[derive(Default)]
 pub(super) struct Agenda {
-    /// True if a complete compaction is scheduled but has not begun.
+    /// True if a complete compaction is scheduled but hasn't begun.
     is_scheduled: bool,
-    /// True if the current compaction is a complete one.
+    /// True if the current compaction is complete rather than caused by growth.
     is_complete: bool,
     lines: Vec<HistoryLineKey>,
     reduce: Vec<StreamId>,
     open: Vec<StreamId>,
-    /// Rows that no head counts any more.
+    /// Rows that no head counts anymore.
     rows: Vec<Vec<u8>>,
-    /// Reduced streams to remove.
+    /// Reduced streams that must be removed.
     forget: BTreeSet<StreamId>,
     /// Streams that the witness has forgotten but the database still contains.
     forgotten: Vec<(StreamId, LiveStream)>,
     /// Unreferenced blobs.
     pub(super) blobs: Vec<Digest>,
-    /// Folders to search for unreferenced blobs, and the bytes found in the folders searched so far.
+    /// Folders to search for unreferenced blobs, and the size in bytes of the blobs in the folders searched
+    /// so far.
     folders: Vec<PathBuf>,
     swept_bytes: u64,
-    /// Known size of the blobs in bytes.
+    /// Last known size of all blobs in bytes.
     blob_bytes: u64,
 }
 
@@ -95,7 +98,8 @@ impl SledLog {
         }
     }
 
-    /// Updates the allowed growth, and begins a compaction if one is due. Returns true if a compaction has begun.
+    /// Updates the allowed growth, and begins a compaction if one is due. Returns true if a compaction has
+    /// begun.
     fn examine_growth(&self, state: &mut State, keep: &Retention) -> Result<bool, LogError> {
         let is_scheduled = std::mem::take(&mut state.agenda.is_scheduled);
         let written = self.blobs.bytes_written();
@@ -117,7 +121,7 @@ impl SledLog {
         Ok(true)
     }
 
-    /// Runs the next step on the agenda; returns `None` if the agenda is empty.
+    /// Runs the next step on the agenda. Returns `None` if the agenda is empty.
     fn next_step(
         &self,
         state: &mut State,
@@ -146,7 +150,8 @@ impl SledLog {
         if !state.agenda.forgotten.is_empty() {
             return self.remove_forgotten(state).map(Some);
         }
-        // Each removal rewrites the witness, so removals are rare, but they happen well before the log has grown by a tenth.
+        // Each removal rewrites the witness. Removals are therefore rare, but they happen well before the log
+        // has grown by a tenth.
         let many = state.ledger.finished_count().saturating_sub(state.agenda.forget.len()) / 20;
         let most = if state.agenda.is_complete { 0 } else { many };
         if state.agenda.forget.len() > most {
@@ -172,7 +177,7 @@ impl SledLog {
         }
         let is_whole = |stream: &StreamId| state.streams.get(stream).is_some_and(|live| !live.head.reduced);
         state.agenda.reduce.extend(fate.reduced.into_iter().filter(is_whole));
-        // Damage to a stream is reported as long as the stream is listed.
+        // Damage to a stream is reported for as long as the stream is listed.
         let is_damaged = |stream: &StreamId| self.damage.iter().any(|damage| damage.stream == Some(*stream));
         state.agenda.forget.extend(fate.forgotten.into_iter().filter(|stream| !is_damaged(stream)));
     }
@@ -237,7 +242,8 @@ impl SledLog {
         Ok(done)
     }
 
-    /// Removes the oldest events of an open stream that its snapshot covers. Returns their number.
+    /// Removes the oldest events of an open stream that its snapshot covers. Returns the number of removed
+    /// events.
     fn cut_events(
         &self,
         stream: StreamId,
@@ -282,7 +288,7 @@ impl SledLog {
         sound.is_ok()
     }
 
-    /// Writes heads, and removes as many leftover rows as fit in the batch.
+    /// Writes heads, and removes as many leftover rows as fit into the batch.
     fn write_changes(&self, state: &mut State, changes: HeadChanges) -> Result<(), LogError> {
         let HeadChanges { heads, references, mut remove, unreferenced } = changes;
         if heads.is_empty() {
@@ -309,7 +315,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Removes rows that no head counts any more.
+    /// Removes rows that no head counts anymore.
     fn remove_rows(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let left = state.agenda.rows.len().saturating_sub(ROW_STEP_MAX);
         let rows = state.agenda.rows.split_off(left);
@@ -318,7 +324,7 @@ impl SledLog {
         Ok(CompactionResult::default())
     }
 
-    /// Drops reduced streams from memory and makes the witness forget them.
+    /// Removes reduced streams from memory and from the witness.
     fn forget_streams(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let streams = std::mem::take(&mut state.agenda.forget);
         let mut gone = Vec::new();
@@ -333,13 +339,13 @@ impl SledLog {
         let done = CompactionResult { forgotten: gone.len(), ..CompactionResult::default() };
         if !gone.is_empty() {
             state.agenda.forgotten.extend(gone);
-            // If the witness still named a missing stream, the stream would count as lost.
+            // If the witness still contained a missing stream, the stream would count as lost.
             self.write_or_poison(|| self.renew_witness(state))?;
         }
         Ok(done)
     }
 
-    /// Removes the remaining rows of some streams that the witness has forgotten.
+    /// Removes the remaining rows of some of the streams that the witness has forgotten.
     fn remove_forgotten(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let left = state.agenda.forgotten.len().saturating_sub(FORGET_STEP_MAX);
         let mut batch = sled::Batch::default();
@@ -367,7 +373,7 @@ impl SledLog {
         Ok(done)
     }
 
-    /// Removes unreferenced blobs from one folder, including blobs that earlier processes left.
+    /// Removes unreferenced blobs from one folder, including those left by earlier processes.
     fn sweep_folder(
         &self,
         state: &mut State,
@@ -395,7 +401,7 @@ impl SledLog {
     }
 }
 
-/// Returns the blob that contains a record, if the record is large.
+/// Returns the blob that contains a record's content, if the record is large.
 fn blob_of(row: &[u8]) -> Option<Digest> {
     let (framed, _) = frame::parse_frame(row).ok()?;
     match record::content_location(&framed).ok()? {

@@ -1,11 +1,13 @@
 //! The sled database, and workarounds for its behavior. No other module calls sled.
 //!
-//! - On Linux, sled's `flush` reaches the kernel but not the disk, so a commit also syncs the files themselves.
-//! - sled stores values near the page limit in separate files that it never syncs. Our values are kept small, but such files are
-//!   searched for and synced anyway.
-//! - sled refuses to open a database with a half-written snapshot of its index, so such leftovers are removed.
-//! - sled's background flusher stays enabled, because it also collects garbage. It syncs the data file each time, even if nothing
-//!   was written, so it runs rarely. Groups don't depend on it.
+//! - On Linux, sled's `flush` writes to the kernel's cache but not to the disk, so a commit also syncs the
+//!   files themselves.
+//! - sled stores values near the page limit in separate files that it never syncs. The log's values are kept
+//!   small, but such files are still searched for and synced.
+//! - sled refuses to open a database with a half-written snapshot of its index, so such leftovers are
+//!   removed.
+//! - sled's background flusher stays enabled, because it also collects garbage. It syncs the data file each
+//!   time, even if nothing was written, so it runs rarely. Groups don't depend on it.
 //! - sled may panic on damaged files, so every call is guarded.
 //! - After the database is closed, one of sled's threads may hold the lock for a moment.
 
@@ -20,47 +22,51 @@ use std::time::Duration;
 use super::panic_guard::catch_panic;
 use crate::{LogError, files};
 
-/// Size of the page cache in bytes. The log reads a stream only once, during recovery, so a larger cache would not help.
+/// Size of the page cache in bytes. The log reads a stream only once, during recovery, so a larger cache
+/// would not help.
 const CACHE_BYTES: u64 = 16 << 20;
 
 /// Interval of sled's garbage collection.
 const GC_INTERVAL_MS: u64 = 5_000;
 
-/// Maximum number of attempts, at this interval, to open a database that this process has just closed and whose lock sled's
-/// threads have yet to release: 5 s in total.
+/// Maximum number of attempts to open a database that this process has just closed, while sled's threads
+/// still hold the lock. With the delay between attempts, this is 5 s in total.
 const LOCK_ATTEMPTS: u32 = 250;
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(20);
 
-/// Size of a segment in sled's data file in bytes. It never changes for an existing database.
+/// Size of a segment in sled's data file in bytes. An existing database never changes its segment size.
 const SEGMENT_BYTES: u64 = 512 << 10;
 
-/// Size of a segment header. The header begins with the inverted checksum of the 16 bytes that follow.
+/// Size of a segment header in bytes. The header begins with the inverted checksum of the 16 bytes that
+/// follow.
 const SEGMENT_HEADER_BYTES: u64 = 20;
 
 /// Maximum number of rows to remove at once, so that a batch is never larger than a few segments.
 const REMOVALS_MAX: usize = 4096;
 
-/// Maximum size of a database in bytes. A log of a million streams is smaller; anything larger is not read or copied.
+/// Maximum size of a database in bytes. A log of a million streams is smaller. Anything larger is neither
+/// read nor copied.
 const DATABASE_MAX_BYTES: u64 = 4 << 30;
 
-/// Layout of the rows that this program writes. It can read earlier layouts, and continues them in this one.
+/// Layout in which this program writes rows. It can also read earlier layouts, and adds rows in the current
+/// layout to such databases.
 const LAYOUT: u32 = 1;
 
-/// Name prefix of the empty files alongside sled's files that state the layout of the rows. The highest layout counts. Previews
-/// of the first version did not create such files.
+/// Name prefix of the empty files next to sled's files that specify the layout of the rows. The highest
+/// layout counts. Preview versions before the first release didn't create such files.
 const LAYOUT_PREFIX: &str = "layout-";
 
 fn layout_file_name() -> String {
     format!("{LAYOUT_PREFIX}{LAYOUT}")
 }
 
-/// Rejects files that cannot be a database, or that another version wrote, before their content is read.
+/// Rejects files that can't be a database or that another version wrote, before their content is read.
 pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
     let paths = files::list_folder(folder)?;
     check_layout(folder, &paths)?;
     for path in paths {
         let found = match std::fs::metadata(&path) {
-            // sled's threads may remove files meanwhile.
+            // sled's threads may remove files in the meantime.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             found => found.map_err(|error| LogError::from_io(&path, "access", error))?,
         };
@@ -78,7 +84,7 @@ pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Rejects the files of a database whose layout this program does not know.
+/// Rejects a database if this program doesn't know its layout.
 fn check_layout(folder: &Path, paths: &[PathBuf]) -> Result<(), LogError> {
     let layout = paths
         .iter()
@@ -95,12 +101,12 @@ fn check_layout(folder: &Path, paths: &[PathBuf]) -> Result<(), LogError> {
     }
 }
 
-/// Returns the layout that a file name states.
+/// Returns the layout that a file name specifies.
 fn parse_layout(name: &str) -> Option<u32> {
     name.strip_prefix(LAYOUT_PREFIX)?.parse().ok()
 }
 
-/// Creates the empty file that states the layout. The file is durable once its folder is synced.
+/// Creates the empty file that specifies the layout. The file is durable once its folder is synced.
 fn create_layout_file(path: &Path) -> Result<(), LogError> {
     File::create(path).map(drop).map_err(|error| LogError::from_io(path, "create", error))
 }
@@ -110,7 +116,7 @@ fn create_layout_file(path: &Path) -> Result<(), LogError> {
 pub(crate) enum OpenError {
     /// The files are damaged.
     Damaged(String),
-    /// Any other error of the database or the system; the files may be intact.
+    /// Any other error of the database or the operating system. The files may be intact.
     Other(LogError),
 }
 
@@ -120,25 +126,25 @@ impl From<LogError> for OpenError {
     }
 }
 
-/// The sled database of one log, with the handles needed to sync its files.
+/// The sled database of a log, with the handles that are needed to sync its files.
 pub(crate) struct Database {
     /// `None` only while the database is being dropped.
     db: Option<sled::Db>,
-    /// Our own handle for sled's data file. A sync through any handle covers the whole file.
+    /// A separate handle for sled's data file. A sync through any handle covers the whole file.
     file: File,
     path: PathBuf,
     synced_files: Mutex<BTreeSet<PathBuf>>,
-    /// True if the file that states the layout exists.
+    /// True if the file that specifies the layout exists.
     has_layout_file: AtomicBool,
     /// Number of rows read.
     reads: AtomicU64,
 }
 
-/// A row as returned by sled.
+/// Row as returned by sled.
 pub(crate) type Row = (sled::IVec, sled::IVec);
 
 impl Database {
-    /// Opens or creates the database in `folder`.
+    /// Opens the database in `folder`, or creates it.
     pub(crate) fn open(folder: &Path) -> Result<Self, OpenError> {
         files::create_folder(folder)?;
         for path in files::list_folder(folder)? {
@@ -151,14 +157,15 @@ impl Database {
         let is_new = !files::exists(&conf)?;
         let mark = folder.join(layout_file_name());
         if is_new {
-            // Created before sled's files, because a database without a layout file counts as written by another version.
+            // The layout file is created before sled's files, because a database without it counts as written
+            // by another version.
             create_layout_file(&mark)?;
         }
         let db = open_when_unlocked(folder, &path)?;
         let file = File::open(&path).map_err(|error| LogError::from_io(&path, "open", error))?;
         if is_new {
-            // Files that were created during opening become durable before the first record does. The data file is synced with
-            // that record.
+            // Files that are created while the database is opened become durable before the first record
+            // does. The data file is synced with that record.
             let synced = File::open(&conf).and_then(|conf| conf.sync_all());
             synced.map_err(|error| LogError::from_io(&conf, "sync", error))?;
         }
@@ -171,7 +178,8 @@ impl Database {
             has_layout_file,
             reads: AtomicU64::new(0),
         };
-        // Always sync, because the process that created them may have been killed before this point.
+        // The folder is always synced, because the process that created the files may have been killed before
+        // this point.
         files::sync_folder(folder)?;
         Ok(database)
     }
@@ -239,8 +247,8 @@ impl Database {
         self.call("write", |db| db.apply_batch(batch))
     }
 
-    /// Writes the current layout to a database that has an earlier one, so that programs which cannot read the next write are
-    /// kept out.
+    /// Adds the current layout to a database that has an earlier one. This prevents programs that can't read
+    /// the new rows from opening the database.
     fn write_layout_file(&self) -> Result<(), LogError> {
         if !self.has_layout_file.load(Ordering::SeqCst) {
             let mark = self.path.with_file_name(layout_file_name());
@@ -268,10 +276,11 @@ impl Database {
         self.flush()
     }
 
-    /// Returns a segment with a damaged header, if there is one.
+    /// Returns the offset of a segment whose header is damaged, if there is one.
     ///
-    /// sled ignores this damage when it opens the database, because its index can still read the segment. But data that sled then
-    /// writes to such a segment is not found the next time the database is opened, so such a database must not be written to.
+    /// sled ignores this damage when it opens the database, because its index can still read the segment.
+    /// However, if sled then writes data to such a segment, the data is not found when the database is opened
+    /// again. Such a database must therefore not be written to.
     pub(crate) fn find_damaged_segment(&self) -> Result<Option<u64>, LogError> {
         let failed = |error| LogError::from_io(&self.path, "read", error);
         for number in 0.. {
@@ -324,7 +333,7 @@ impl Database {
     }
 }
 
-/// Returns sled's message without its remarks to its own developers.
+/// Returns sled's message without its notes to sled's developers.
 fn describe_sled_error(error: &sled::Error) -> String {
     match error {
         sled::Error::Corruption { at: Some(at), .. } => format!("its data is damaged at {at:?}"),
@@ -338,7 +347,7 @@ fn is_valid_header(header: &[u8]) -> bool {
     crc32fast::hash(fields) == !u32::from_le_bytes(*stored)
 }
 
-/// Reads up to `length` bytes; fewer at the end of the file.
+/// Reads up to `length` bytes, or fewer at the end of the file.
 fn read_at(mut file: &File, length: u64, offset: u64) -> io::Result<Vec<u8>> {
     let mut content = Vec::new();
     file.seek(io::SeekFrom::Start(offset))?;
@@ -346,7 +355,7 @@ fn read_at(mut file: &File, length: u64, offset: u64) -> io::Result<Vec<u8>> {
     Ok(content)
 }
 
-/// sled flushes when it is dropped, and may panic if the flush fails.
+/// When sled is dropped, it flushes, and may panic if the flush fails.
 impl Drop for Database {
     fn drop(&mut self) {
         let db = self.db.take();
@@ -391,7 +400,7 @@ fn classify_io_error(folder: &Path, file: &Path, error: io::Error) -> OpenError 
     }
 }
 
-/// A panic may also be caused by a disk that rejects writes. In that case nothing is moved.
+/// The cause of a panic may also be a disk that rejects writes. In that case, no files are moved.
 fn panic_error(folder: &Path, reason: String) -> OpenError {
     let probe = folder.join("probe");
     let written = files::write_durably(&probe, &[0; 4096]);

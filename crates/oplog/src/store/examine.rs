@@ -1,7 +1,7 @@
 //! Examination of a whole database: its streams and their state.
 //!
-//! Some reads may fail because pages are damaged. This affects only the streams with rows on these pages, so the examination
-//! continues with the next stream and reports that the database must be replaced.
+//! Some reads may fail because pages are damaged. This affects only streams that have rows on these pages.
+//! The examination therefore continues with the next stream, and reports that the database must be replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -19,16 +19,17 @@ use crate::{Codecs, LogError};
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) streams: BTreeMap<StreamId, Result<Verdict, StreamFault>>,
-    /// Keys in a format that this program does not write.
+    /// Keys in a format that this program doesn't write.
     pub(crate) unknown_keys: Vec<Vec<u8>>,
     pub(crate) index_keys: BTreeSet<Vec<u8>>,
-    /// Damaged inventories and a description of the damage.
+    /// Damaged inventories, with a description of the damage.
     pub(crate) inventories: Vec<(StreamId, String)>,
-    /// Part of the database that could not be read, if any. The database must then be replaced.
+    /// Description of the part of the database that can't be read, if any. The database must then be
+    /// replaced.
     pub(crate) unreadable: Option<String>,
 }
 
-/// Examines every stream in the database, as well as the `expected` streams.
+/// Examines every stream in the database, and additionally the `expected` streams.
 pub(crate) fn examine_database(
     database: &Database,
     blobs: &BlobStore,
@@ -40,7 +41,7 @@ pub(crate) fn examine_database(
     match find_streams(database, blobs, &mut findings, &mut streams) {
         Ok(()) => {}
         Err(error) if is_damage(&error) => {
-            // Not all streams could be listed; the witness knows the rest.
+            // Not all streams could be listed. The witness knows the others.
             findings.unreadable = Some(error.to_string());
             streams.extend(expected);
         }
@@ -48,7 +49,7 @@ pub(crate) fn examine_database(
     }
     for stream in streams {
         let verdict = match StreamRows::read(database, stream) {
-            // The stream is known only from the witness, and is absent.
+            // Only the witness knows the stream, and the database doesn't contain it.
             Ok(rows) if rows.rows.is_empty() => continue,
             Ok(rows) => match verify_stream(stream, &rows, blobs, codecs) {
                 Ok(verdict) => Ok(verdict),
@@ -67,7 +68,7 @@ pub(crate) fn examine_database(
     Ok(findings)
 }
 
-/// Finds the streams, skipping over their rows.
+/// Finds the streams by skipping over their rows.
 fn find_streams(
     database: &Database,
     blobs: &BlobStore,
@@ -86,7 +87,7 @@ fn find_streams(
                 findings.inventories.extend(problem.map(|problem| (id, problem)));
                 key_after(&key)
             }
-            // Any other key that begins like the row of a stream is examined together with that stream.
+            // Any other key that begins like a row of a stream is examined together with that stream.
             (_, Some(prefix)) if keys::STREAM_FAMILIES.contains(prefix.first().unwrap_or(&0)) => {
                 streams.extend(keys::indexed_stream(prefix));
                 match key_after_prefix(prefix) {
@@ -110,7 +111,7 @@ fn key_after(key: &[u8]) -> Vec<u8> {
     next
 }
 
-/// Returns the smallest key that is greater than all keys which begin with `prefix`.
+/// Returns the smallest key that is greater than all keys with this prefix.
 fn key_after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut after = prefix.to_vec();
     while let Some(last) = after.pop() {
@@ -122,7 +123,7 @@ fn key_after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns true if an error indicates damaged files, rather than a failing disk or system.
+/// Returns true if the cause of an error is damaged files, rather than a failing disk or system.
 pub(crate) fn is_damage(error: &LogError) -> bool {
     match error {
         LogError::Sled { .. } => true,

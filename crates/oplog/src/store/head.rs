@@ -1,5 +1,5 @@
-//! The head of a stream: the extent of its records and a digest over them. The digest reveals a missing, repeated or exchanged
-//! record even if every single record is intact.
+//! The head of a stream: the number of its records and a digest of them. The digest reveals a missing,
+//! repeated or exchanged record even if every single record is intact.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
@@ -8,10 +8,11 @@ use tidegate_model::Digest;
 use crate::Epoch;
 use crate::append_checks::AppendState;
 
-/// Row `h`. Its layout is part of the format; golden logs contain such rows.
+/// Row `h`. The layout of this type is part of the on-disk format, and golden logs contain such rows.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Head {
-    /// Revision, incremented with every change. A summary that is written together with the head has the same revision.
+    /// Revision, incremented with every change. A summary that is written together with the head has the same
+    /// revision.
     pub(crate) revision: u64,
     /// Sequence number of the last removed event.
     pub(crate) base: u64,
@@ -21,26 +22,26 @@ pub(crate) struct Head {
     pub(crate) last: u64,
     /// Digest of the events up to `last`.
     pub(crate) digest: Digest,
-    /// Location of the newest snapshot; `None` if there is none.
+    /// Location of the newest snapshot, if there is one.
     pub(crate) snapshot: Option<SnapshotMark>,
     /// Number of reference rows.
     pub(crate) references: u64,
-    /// True if only the summary is kept.
+    /// True if only the summary remains.
     pub(crate) reduced: bool,
     /// Epoch of the last writer.
     pub(crate) epoch: Epoch,
-    /// Process that began the epoch; empty in the first epoch.
+    /// Process that started the epoch. Empty in the first epoch.
     pub(crate) taken_by: String,
 }
 
-/// Newest snapshot, as recorded in the head.
+/// Information about the newest snapshot, as recorded in the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct SnapshotMark {
     /// Sequence number of the last event that the snapshot covers.
     pub(crate) sequence: u64,
     /// Digest of the events up to `sequence`.
     pub(crate) digest: Digest,
-    /// Blob that contains the snapshot, if it is large.
+    /// Blob that contains the snapshot, if the snapshot is large.
     pub(crate) blob: Option<Digest>,
 }
 
@@ -62,20 +63,20 @@ impl Head {
         }
     }
 
-    /// Records the writer.
+    /// Records the writer of the stream.
     pub(crate) fn record_writer(&mut self, after: &AppendState) {
         self.epoch = after.epoch;
         self.taken_by.clone_from(&after.taken_by);
     }
 
-    /// Adds the next event, given as the stored bytes.
+    /// Adds the next event, as its stored bytes.
     pub(crate) fn extend(&mut self, record: &[u8]) {
         self.last = self.last.saturating_add(1);
         self.digest = chain_digest(self.digest, record);
     }
 }
 
-/// Returns the digest after one more record.
+/// Returns the digest after another record is added.
 pub(crate) fn chain_digest(digest: Digest, record: &[u8]) -> Digest {
     let mut hasher = Sha256::new();
     hasher.update(digest.0);

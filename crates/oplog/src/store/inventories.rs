@@ -1,4 +1,4 @@
-//! Inventories in the database: one row per application and cluster, or a blob if the inventory is large.
+//! Inventories in the database: one row per application and cluster. A large inventory is stored in a blob.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::{ApplicationInventory, InventoryUpdate, LogError};
 /// Record kind of these rows.
 const KIND: u16 = 1;
 
-/// Inventories that a group changes, in their state after the appends so far.
+/// Inventories that a group changes, in their state after the appends processed so far.
 #[derive(Default)]
 pub(super) struct InventoryChanges {
     rows: BTreeMap<StreamId, (u64, Option<InventoryRow>, bool)>,
@@ -32,7 +32,8 @@ impl SledLog {
         Ok(row.filter(|row| is_inventory_of(row, cluster, application)).map(|row| row.known))
     }
 
-    /// Returns an inventory and its revision. A damaged inventory is treated as absent, so the cluster will be searched.
+    /// Returns an inventory and its revision. A damaged inventory counts as absent, so the cluster will be
+    /// searched.
     fn read_inventory(&self, id: StreamId) -> Result<(u64, Option<InventoryRow>), LogError> {
         let Some(row) = self.database.get(&keys::prefix(keys::INVENTORY, id))? else { return Ok((0, None)) };
         let read = || -> Result<(u64, Option<InventoryRow>), record::ReadError> {
@@ -75,7 +76,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Applies an update.
+    /// Applies an update to the inventories of a group.
     pub(super) fn add_inventory(
         &self,
         changed: &mut InventoryChanges,
@@ -100,7 +101,7 @@ impl SledLog {
         Ok(())
     }
 
-    /// Adds the changed rows to the batch. Returns their inventories, and the blobs of large ones.
+    /// Adds the changed rows to the batch. Returns the inventories, and the blobs that contain large ones.
     pub(super) fn inventory_rows(
         &self,
         changed: InventoryChanges,
@@ -142,7 +143,7 @@ impl SledLog {
 }
 
 impl State {
-    /// Records which blobs the inventories are stored in now.
+    /// Records the blobs that contain the inventories now.
     pub(super) fn place_inventories(&mut self, places: Vec<(StreamId, Option<Digest>)>) {
         for (id, blob) in places {
             self.agenda.blobs.extend(self.ledger.blobs().set_inventory(id, blob));
@@ -162,7 +163,7 @@ fn open_row(id: StreamId, row: &[u8]) -> Result<frame::FramedRecord<'_>, FrameEr
     Ok(framed)
 }
 
-/// Returns a description of the damage to an inventory row, if it is damaged.
+/// Describes the damage to an inventory row. Returns `None` if the row is intact.
 pub(super) fn check_row(
     database: &Database,
     blobs: &BlobStore,

@@ -1,4 +1,5 @@
-//! Keys of the only tree. Numbers are big-endian, so that keys sort by value. The rows of a stream are adjacent.
+//! Keys of the database's only tree. Numbers are big-endian, so that keys sort by value. All rows of a stream
+//! are adjacent.
 //!
 //! ```text
 //! f  stream 16  sequence 8        an event
@@ -28,7 +29,7 @@ const BY_APPSET: u8 = b's';
 const OPEN: u8 = b'o';
 const ENDED: u8 = b'e';
 
-/// Families of a stream's own rows: all families except inventories and the index.
+/// Families of rows that belong to a single stream: all families except inventories and the index.
 pub(crate) const STREAM_FAMILIES: [u8; 5] = [EVENT, HEAD, SUMMARY, SNAPSHOT, REFERENCE];
 
 /// A parsed key.
@@ -43,7 +44,7 @@ pub(crate) enum Key {
     Index,
 }
 
-/// Parses a key; `None` if this program never writes such a key.
+/// Parses a key. Returns `None` if this program never writes such a key.
 pub(crate) fn parse(key: &[u8]) -> Option<Key> {
     let (&[family], rest) = key.split_first_chunk::<1>()?;
     if family == INDEX {
@@ -62,7 +63,7 @@ pub(crate) fn parse(key: &[u8]) -> Option<Key> {
     }
 }
 
-/// Returns the key prefix for a family of a stream. For heads and summaries, this is the whole key.
+/// Returns the key prefix for one family of a stream's rows. For heads and summaries, this is the whole key.
 pub(crate) fn prefix(family: u8, stream: StreamId) -> Vec<u8> {
     let mut key = Vec::with_capacity(49);
     key.push(family);
@@ -114,7 +115,7 @@ pub(crate) fn appset_prefix(set: &str) -> Vec<u8> {
     name_prefix(BY_APPSET, set)
 }
 
-/// Returns the key prefix for a name. The length distinguishes `shop` from `shopping`.
+/// Returns the key prefix for a name. The length of the name distinguishes `shop` from `shopping`.
 fn name_prefix(index: u8, name: &str) -> Vec<u8> {
     let length = u16::try_from(name.len()).unwrap_or(u16::MAX);
     let mut key = vec![INDEX, index];
@@ -128,7 +129,7 @@ pub(crate) fn state_prefix(open: bool) -> Vec<u8> {
     vec![INDEX, if open { OPEN } else { ENDED }]
 }
 
-/// Returns the stream that a row belongs to, if it is one of a stream's own rows.
+/// Returns the stream that a row belongs to, or `None` if the row doesn't belong to a single stream.
 pub(crate) fn owner_of(key: &[u8]) -> Option<StreamId> {
     match parse(key)? {
         Key::Event(stream, _)

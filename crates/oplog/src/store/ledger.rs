@@ -1,5 +1,6 @@
-//! In-memory bookkeeping for compaction: the finished streams in each history line, the open streams, the number of references to
-//! each blob, and the growth of the log since it was last examined. This way, a compaction doesn't have to scan the whole log.
+//! In-memory bookkeeping for compaction: the finished streams in each history line, the open streams, the
+//! number of references to each blob, and the growth of the log since the last examination. With it, a
+//! compaction doesn't need to scan the whole log.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -17,14 +18,14 @@ pub(super) struct Ledger {
     /// Lines in which streams have finished since the last examination.
     changed: BTreeSet<HistoryLineKey>,
     open: BTreeSet<StreamId>,
-    /// Number of finished streams, and how many of them still have their events.
+    /// Number of finished streams, and the number of those that still have their events.
     finished_count: usize,
     whole_count: usize,
     blobs: BlobUse,
-    /// Growth since the last examination, and the growth at which the next examination is due.
+    /// Growth since the last examination, and the growth at which the next one is due.
     growth: Growth,
     limit: Growth,
-    /// Number of bytes written to blob files before `growth` began.
+    /// Number of bytes written to blob files before `growth` started counting.
     bytes_before: u64,
 }
 
@@ -40,7 +41,7 @@ impl BlobUse {
         *self.uses.entry(digest).or_default() += 1;
     }
 
-    /// Removes one reference; returns the blob if that was the last one.
+    /// Removes one reference. Returns the blob if this was its last reference.
     pub(super) fn remove(&mut self, digest: Digest) -> Option<Digest> {
         let uses = self.uses.get_mut(&digest)?;
         *uses = uses.saturating_sub(1);
@@ -50,9 +51,9 @@ impl BlobUse {
         })
     }
 
-    /// Replaces the blob of an inventory. Returns the old blob if there are no other references to it.
+    /// Replaces the blob of an inventory. Returns the old blob if nothing else refers to it.
     pub(super) fn set_inventory(&mut self, id: StreamId, blob: Option<Digest>) -> Option<Digest> {
-        // Added before the old one is removed, because both may be the same blob.
+        // The new blob is added before the old one is removed, because both may be the same.
         blob.into_iter().for_each(|digest| self.add(digest));
         let before = match blob {
             Some(digest) => self.inventories.insert(id, digest),
@@ -82,7 +83,7 @@ impl Ledger {
         self.lines.entry(key).or_default().insert(stream);
     }
 
-    /// Removes a stream in its previous state.
+    /// Removes a stream that was added in this state.
     fn remove_stream(&mut self, stream: StreamId, live: &LiveStream) {
         if self.open.remove(&stream) {
             return;
@@ -138,21 +139,21 @@ impl Ledger {
         line.filter_map(|stream| Some((*stream, live.get(stream)?.finished_at?)))
     }
 
-    /// Counts the data that a group has written.
+    /// Adds the data that a group has written to the growth.
     pub(super) fn record_growth(&mut self, streams: usize, events: u64, bytes: u64) {
         self.growth.streams = self.growth.streams.saturating_add(streams);
         self.growth.events = self.growth.events.saturating_add(events);
         self.growth.bytes = self.growth.bytes.saturating_add(bytes);
     }
 
-    /// Returns true if the log has grown enough to be examined; `blob_bytes` is the number of blob bytes written since the log
-    /// was opened.
+    /// Returns true if the log has grown enough to be examined. `blob_bytes` is the number of blob bytes
+    /// written since the log was opened.
     pub(super) fn is_due(&self, blob_bytes: u64) -> bool {
         let blobs = blob_bytes.saturating_sub(self.bytes_before);
         Growth { bytes: self.growth.bytes.saturating_add(blobs), ..self.growth }.has_reached(&self.limit)
     }
 
-    /// Starts counting from zero after an examination.
+    /// Resets the growth to zero after an examination.
     pub(super) fn reset_growth(&mut self, blob_bytes: u64) {
         (self.growth, self.bytes_before) = (Growth::default(), blob_bytes);
     }

@@ -1,4 +1,4 @@
-//! The log on disk: records are in sled, and large content is in blobs alongside it.
+//! The log on disk. Records are stored in sled, and large content in blobs alongside it.
 //!
 //! ```text
 //! <dir>/log/          sled: one tree, see `keys`; everything about one group is one atomic batch
@@ -11,7 +11,8 @@
 //! <dir>/log.new/      a replacement database under construction, see `salvage`
 //! ```
 //!
-//! Opening checks every record (`open`, `verify`). Appending takes one batch, one flush and one sync (`append`).
+//! Opening a log checks every record (`open`, `verify`). An append takes one batch, one flush and one sync
+//! (`append`).
 
 mod append;
 mod compact;
@@ -60,7 +61,8 @@ use crate::{
 pub struct OpenOptions {
     /// Process that opens the log, as described to other processes that find the log locked.
     pub holder: Holder,
-    /// Key that seals content alongside the log. `None` uses the key in the state directory, which is created on first use.
+    /// Key that seals content alongside the log. With `None`, the key in the state directory is used, which
+    /// is created on first use.
     pub key: Option<LogKey>,
     /// Kinds of streams that the program can read.
     pub codecs: Codecs,
@@ -70,7 +72,7 @@ pub struct OpenOptions {
 pub struct SledLog {
     directory: PathBuf,
     codecs: Codecs,
-    /// Name of the writer, as reported to processes whose stream it has taken over.
+    /// Name of this writer, as reported to processes whose streams it has taken over.
     writer: String,
     database: Database,
     blobs: BlobStore,
@@ -78,14 +80,16 @@ pub struct SledLog {
     is_poisoned: AtomicBool,
     /// True if a compaction may have work to do.
     is_compaction_due: AtomicBool,
-    /// Lock held for reading to store blobs, and for writing to remove unreferenced ones.
+    /// Lock for blobs: storing a blob acquires it for reading, and removing unreferenced blobs acquires it
+    /// for writing.
     blob_gc_lock: RwLock<()>,
-    /// Stored blobs that are not referenced yet, and how many times each was stored. Compactions keep them.
+    /// Stored blobs that are not referenced yet, with the number of times each was stored. Compactions keep
+    /// these blobs.
     unreferenced_blobs: Mutex<BTreeMap<Digest, usize>>,
     quarantined: BTreeMap<StreamId, StreamFault>,
     damage: Vec<Damage>,
     impaired: Vec<ImpairedStream>,
-    /// Must be the last field, so that it is dropped after the database has been closed.
+    /// Must be the last field, so that it is dropped after the database is closed.
     guard: LogGuard,
 }
 
@@ -93,7 +97,7 @@ pub struct SledLog {
 struct State {
     streams: BTreeMap<StreamId, LiveStream>,
     witness: Witness,
-    /// Every absent stream up to this ID was removed on purpose.
+    /// If a stream up to this ID is absent, it was removed on purpose.
     forgotten: Option<StreamId>,
     stats: LogStats,
     ledger: Ledger,
@@ -149,14 +153,14 @@ impl LiveStream {
             && has_known_kind.is_none_or(|wanted| codecs.has_kind(&self.kind) == wanted)
     }
 
-    /// Returns the note for the witness.
+    /// Returns the note about a stream for the witness.
     fn witness_note((stream, live): (&StreamId, &Self)) -> (StreamId, Progress) {
         (*stream, Progress { last: live.head.last, has_ended: !live.is_open() })
     }
 }
 
 impl SledLog {
-    /// Returns the state directory, as named when it was opened.
+    /// Returns the state directory, by the path with which it was opened.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
     }
@@ -166,7 +170,7 @@ impl SledLog {
         LogStats { blobs: self.blobs.files_written(), reads: self.database.reads(), ..self.lock().stats }
     }
 
-    /// Returns the number of entries in memory, which the retention limits.
+    /// Returns the number of entries in memory. The retention limits this number.
     pub fn entries_in_memory(&self) -> LogEntries {
         let unclaimed = self.lock_unreferenced_blobs().len();
         let state = self.lock();
@@ -174,13 +178,13 @@ impl SledLog {
         LogEntries { streams: state.streams.len(), bookkeeping, blobs: blobs.saturating_add(unclaimed) }
     }
 
-    /// Returns the number of flushes to disk since the log was opened; see [`LogStats::flushes`].
+    /// Returns the number of flushes to disk since the log was opened. See [`LogStats::flushes`].
     pub fn flushes(&self) -> u64 {
         self.stats().flushes
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        // A thread that panicked while writing has set the poison flag, which is checked after this.
+        // If a thread panicked while writing, it has set the poison flag, which is checked afterwards.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -189,7 +193,7 @@ impl SledLog {
     }
 
     fn lock_to_write(&self) -> Result<MutexGuard<'_, State>, LogError> {
-        // Checked first, so that a reader gets this error.
+        // This is checked first, so that a reader gets the matching error.
         self.guard.check_writable(&self.directory)?;
         let state = self.lock();
         if self.is_poisoned.load(Ordering::SeqCst) {
@@ -199,8 +203,8 @@ impl SledLog {
         Ok(state)
     }
 
-    /// Rejects all later writes if the directory or a file in it is no longer the one that was opened. Data written there would
-    /// be lost, and the files there may belong to another process.
+    /// Rejects all later writes if the directory or a file in it is no longer the one that was opened. Data
+    /// written there would be lost, and the files there may belong to another process.
     fn check_in_place(&self, state: &State) -> Result<(), LogError> {
         self.guard.check_writable(&self.directory)?;
         if self.database.is_in_place()? && state.witness.is_in_place()? {
@@ -210,8 +214,8 @@ impl SledLog {
         }
     }
 
-    /// Runs a write. The log counts as poisoned until the write succeeds, so that the log never accepts more writes after an
-    /// error or a panic.
+    /// Runs a write. The log counts as poisoned until the write succeeds, so that it never accepts more
+    /// writes after an error or a panic.
     fn write_or_poison<T>(&self, write: impl FnOnce() -> Result<T, LogError>) -> Result<T, LogError> {
         self.is_poisoned.store(true, Ordering::SeqCst);
         let result = write();
@@ -286,7 +290,8 @@ impl OperationLog for SledLog {
         self.damage.clone()
     }
 
-    /// Doesn't wait for a write in progress, so it skips the witness, which is occasionally replaced by writes.
+    /// This doesn't wait for a write in progress. It therefore skips the witness, which writes occasionally
+    /// replace.
     fn check_location(&self) -> Result<(), LogError> {
         self.guard.check_writable(&self.directory)?;
         match self.database.is_in_place()? {
@@ -304,7 +309,7 @@ impl Blobs for SledLog {
     fn put_blob(&self, content: &[u8]) -> Result<Digest, LogError> {
         self.guard.check_writable(&self.directory)?;
         let _collecting = self.blob_gc_lock.read().unwrap_or_else(PoisonError::into_inner);
-        // Counted before the blob exists, so that a compaction cannot interfere.
+        // The blob is counted before it exists, so that a compaction can't remove it.
         *self.lock_unreferenced_blobs().entry(self.blobs.digest_of(content)?).or_default() += 1;
         self.blobs.put(content)
     }

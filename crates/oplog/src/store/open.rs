@@ -1,5 +1,5 @@
-//! Opening: takes the lock, opens the database in any state, checks every record, handles the findings, and only then accepts
-//! appends. A new directory is handled in the same way and turns out to be empty.
+//! Opening a log: acquires the lock, opens the database in whatever state it is, checks every record, handles
+//! the findings, and only then accepts appends. A new directory is handled in the same way, as an empty log.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ use crate::quarantine::{Quarantine, QuarantinedRow, Subject};
 use crate::witness::{Progress, WITNESS_FILE, Witness, WitnessContent};
 use crate::{Codecs, Damage, ImpairedStream, LogError, LogStats, RawEntry, files, holder, key, witness};
 
-/// Maximum number of characters in a writer's name that is stored with a stream that was taken over.
+/// Maximum number of characters of a writer's name that is stored with a stream that was taken over.
 const WRITER_MAX_CHARS: usize = 200;
 
 fn truncate_writer(holder: &str) -> String {
@@ -33,18 +33,20 @@ fn truncate_writer(holder: &str) -> String {
 }
 
 impl SledLog {
-    /// Opens the log in a state directory and checks every record in it. The directory is created if it is missing.
+    /// Opens the log in a state directory, and checks every record in it. Creates the directory if it is
+    /// missing.
     ///
-    /// Damaged data is quarantined and reported by [`crate::OperationLog::damage`]; everything else can be used.
+    /// Damaged data is quarantined and reported by [`crate::OperationLog::damage`]. Everything else can be
+    /// used.
     ///
     /// # Errors
     ///
-    /// Returns an error if the directory itself cannot be used. The error says what to do next.
+    /// Returns an error if the directory itself can't be used. The error says what to do next.
     pub fn open(directory: impl AsRef<Path>, options: OpenOptions) -> Result<Self, LogError> {
         let directory = directory.as_ref().to_path_buf();
         files::create_folder(&directory)?;
         let lock = holder::take_lock(&directory, &options.holder)?;
-        // This comes before any check, because with another key everything would look damaged.
+        // The key is loaded before any check, because everything would look damaged with a different key.
         let (key, mut is_changed) = key::load_or_create_key(&directory, options.key)?;
         for folder in ["quarantine", "blobs"] {
             is_changed |= files::create_one_folder(&directory.join(folder))?;
@@ -68,7 +70,7 @@ impl SledLog {
         Ok(log)
     }
 
-    /// Opens the database in `root`, checks it and handles the findings. All writes go to that database.
+    /// Opens the database in `root`, checks it, and handles the findings. All writes go to this database.
     pub(super) fn open_and_examine(
         directory: PathBuf,
         root: &Path,
@@ -91,7 +93,7 @@ impl SledLog {
             witness_damage(&testimony, live.is_empty() && left_in_place.is_empty() && quarantined.is_empty());
         folders.remove_copy()?;
         let mut seen: BTreeMap<StreamId, Progress> = live.iter().map(LiveStream::witness_note).collect();
-        // Keep the witness's notes for a program that knows these streams.
+        // The witness's notes are kept for a program that knows these streams.
         seen.extend(
             left_in_place.iter().filter_map(|stream| Some((*stream, *testimony.progress.get(stream)?))),
         );
@@ -129,7 +131,7 @@ impl SledLog {
     }
 }
 
-/// Opens the database and examines it. Salvages it if there is any problem.
+/// Opens the database and examines it. Salvages the database if there is any problem.
 fn open_or_salvage(
     folders: &DatabaseFolders,
     blobs: &BlobStore,
@@ -152,7 +154,7 @@ fn open_or_salvage(
     let database = folders.salvage(testimony, quarantine, &reason)?;
     let findings = examine::examine_database(&database, blobs, codecs, expected())?;
     match findings.unreadable {
-        // This database was just written, so the problem is not the old damage.
+        // The database was just written, so the old damage can't be the problem.
         Some(reason) => Err(LogError::Sled { action: "read", reason }),
         None => Ok((database, findings)),
     }
@@ -184,8 +186,9 @@ fn find_problem(
     Ok(None)
 }
 
-/// Quarantines a stream whose recorded end is lost, because resuming the stream could repeat work that later streams may have
-/// undone. If only its summary is older than the end, this is reported, and the owner of the events can write the summary again.
+/// Quarantines a stream whose recorded end is lost, because resuming the stream could repeat work that later
+/// streams may have undone. If only the summary is older than the end, this is reported instead, and the
+/// owner of the events can write the summary again.
 fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
     for (stream, seen) in testimony.progress.iter().filter(|(_, seen)| seen.has_ended) {
         if let Some(verdict) = findings.streams.get_mut(stream)
@@ -206,7 +209,7 @@ fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
     }
 }
 
-/// Compares the witness with the streams that are present. Quarantined streams have already been reported.
+/// Compares the witness with the streams in the database. Quarantined streams have already been reported.
 fn report_losses(
     testimony: &WitnessContent,
     live: &BTreeMap<StreamId, LiveStream>,
@@ -228,7 +231,8 @@ fn report_losses(
                 format!("lost: all its {seen} events were acknowledged but are not in the database")
             }
         };
-        // A tail that was just cut is in the quarantine with the same number; it is enough to report the loss once.
+        // If a tail was just cut, the quarantine contains a report with the same number. Reporting the loss
+        // once is sufficient.
         let cut = format!("of {seen} events are lost");
         let is_reported = |damage: &Damage| damage.stream == Some(stream) && damage.reason.contains(&cut);
         if !known.iter().any(is_reported) {
@@ -238,7 +242,8 @@ fn report_losses(
     Ok(())
 }
 
-/// Lists streams that are not whole: incomplete streams, and quarantined streams with their summaries if they can be read.
+/// Lists the impaired streams: those with missing content, and quarantined ones, with their summaries if they
+/// can be read.
 fn list_impaired(
     database: &Database,
     quarantine: &Quarantine,
@@ -292,10 +297,11 @@ fn collect_damage(
     Ok(damage)
 }
 
-/// Returns the damage to report if the witness does not cover the whole log. It is reported once, when a new witness begins.
+/// Returns the damage to report if the witness doesn't cover the whole log. It is reported only once, when a
+/// new witness begins.
 fn witness_damage(testimony: &WitnessContent, is_empty: bool) -> Option<Damage> {
     let reason = match testimony.damaged_notes {
-        // A new log doesn't have a witness yet; it is written before the first event.
+        // A new log doesn't have a witness yet. The witness is written before the first event.
         _ if testimony.is_missing && !is_empty => {
             "the witness file was missing and was created again: lost events, or an older copy of the log, cannot be detected"
                 .to_owned()

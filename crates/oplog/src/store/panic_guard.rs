@@ -1,6 +1,8 @@
-//! Panic guard for the database. sled panics on some damaged files, and such a panic must become an error that gives a reason.
+//! Panic guard for the database. sled panics on some damaged files. Such a panic must become an error with a
+//! reason.
 //!
-//! While guarded code is running, a panic in it is not printed but kept as the reason. Other panics are printed as usual.
+//! While guarded code is running, a panic in it isn't printed. Its message becomes the reason. Other panics
+//! are printed as usual.
 
 use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind, set_hook, take_hook};
@@ -15,7 +17,8 @@ thread_local! {
 pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     install_hook();
     let outer = IS_GUARDED.replace(true);
-    // None of our own state can be half changed: `call` only uses the database, which is abandoned after a panic.
+    // None of the log's own state can be inconsistent: `call` only uses the database, which is abandoned
+    // after a panic.
     let result = catch_unwind(AssertUnwindSafe(call));
     IS_GUARDED.set(outer);
     result.map_err(|_| {
@@ -24,7 +27,7 @@ pub(crate) fn catch_panic<T>(call: impl FnOnce() -> T) -> Result<T, String> {
     })
 }
 
-/// Installs a panic hook that runs before the existing panic hook, once per process.
+/// Installs a panic hook, once per process. It runs before the existing panic hook.
 fn install_hook() {
     static INSTALLED: Once = Once::new();
     INSTALLED.call_once(|| {
@@ -46,7 +49,7 @@ fn install_hook() {
     });
 }
 
-/// Removes the build machine's folders, which are meaningless to the reader.
+/// Removes the build machine's folders from a path, because they are meaningless to users.
 fn strip_folders(path: &str) -> &str {
     path.rsplit(['/', '\\']).next().unwrap_or(path)
 }

@@ -13,8 +13,8 @@ use crate::{History, LoadedStream, LogError, Lookup, RawEntry, RawLoadedStream, 
 
 impl SledLog {
     pub(super) fn load_stream(&self, stream: StreamId) -> Result<RawLoadedStream, LogError> {
-        // Held while reading, because events and snapshot must be from the same moment, and a compaction must not run
-        // between the two reads.
+        // The lock is held during both reads, because the events and the snapshot must be from the same
+        // moment, without a compaction in between.
         let state = self.lock();
         let LiveStream { head, kind, .. } = self.find_stream(&state, stream)?;
         if head.reduced {
@@ -92,7 +92,7 @@ impl SledLog {
             .map_err(|error| damage_error(stream, "snapshot", error))
     }
 
-    /// Returns the events after a snapshot, or all stored events, after checking them for gaps and against the head.
+    /// Returns the events after a snapshot, or all stored events. Checks them for gaps and against the head.
     fn read_events(
         &self,
         stream: StreamId,

@@ -1,8 +1,8 @@
-//! Opening a log for reading, without write permission or while another process has the lock.
+//! Opening a log for reading, without write permission or while another process holds the lock.
 //!
-//! Opening the database writes to it, so a private copy is opened, which is removed together with the log. The state directory
-//! itself is only read: its witness, quarantine and blobs are used in place. Damage is reported but left alone; a process that
-//! opens the log for writing quarantines it.
+//! Opening the database writes to it. Therefore, a private copy is opened, which is removed together with the
+//! log. The state directory itself is only read: its witness, quarantine and blobs are used in place. Damage
+//! is reported but not repaired. A process that opens the log for writing quarantines it.
 
 use std::path::{Path, PathBuf};
 
@@ -17,12 +17,12 @@ use crate::quarantine::Quarantine;
 use crate::witness::{self, WITNESS_FILE};
 use crate::{Codecs, LogError, LogKey, files, key};
 
-/// Maximum number of times that damage is checked again because the log was written meanwhile.
+/// Maximum number of times that damage is checked again because the log was written in the meantime.
 const CHECK_ATTEMPTS_MAX: u32 = 5;
 
 /// Resources that must be kept as long as a log is open.
 pub(super) struct LogGuard {
-    /// Exclusive lock of the state directory.
+    /// Exclusive lock on the state directory. Not acquired for reading.
     lock: Option<Lock>,
     /// Private copy of the database, removed on drop.
     _copy: Option<TempDir>,
@@ -37,7 +37,8 @@ impl LogGuard {
         Self { lock: None, _copy: Some(copy) }
     }
 
-    /// Rejects writes if the log was opened for reading, or if the directory is no longer ours.
+    /// Rejects writes if the log was opened for reading, or if the directory is no longer the one that was
+    /// opened.
     pub(super) fn check_writable(&self, directory: &Path) -> Result<(), LogError> {
         match &self.lock {
             Some(lock) if lock.is_in_place(directory)? => Ok(()),
@@ -48,9 +49,10 @@ impl LogGuard {
 }
 
 impl SledLog {
-    /// Opens the log in its current state, without its lock and without writing to the state directory, so a process that has the
-    /// lock is not disturbed. If the key is missing, records stored in blobs cannot be read ([`LogError::KeyUnreadable`]), but
-    /// everything else can. Writes are rejected ([`LogError::OpenedReadOnly`]).
+    /// Opens the log in its current state, without acquiring its lock and without writing to the state
+    /// directory. A process that holds the lock is not disturbed. If the key is missing, records stored in
+    /// blobs can't be read ([`LogError::KeyUnreadable`]), but everything else can. Writes are rejected
+    /// ([`LogError::OpenedReadOnly`]).
     pub fn open_read_only(
         directory: impl AsRef<Path>,
         key: Option<LogKey>,
@@ -76,8 +78,8 @@ impl SledLog {
             for damage in &mut log.damage {
                 damage.quarantine = damage.quarantine.take().filter(|path| !path.starts_with(&root));
             }
-            // A blob that was removed after the copy was taken does not count as damage, and neither does a witness that was
-            // created after it.
+            // If a blob was removed after the copy was made, it doesn't count as damage. The same applies to
+            // a witness that was created after it.
             let doubtful = log.damage.iter().any(|damage| damage.is_new);
             let is_as_copied = || -> Result<bool, LogError> {
                 Ok(files::exists(&directory.join(WITNESS_FILE))? == has_witness
@@ -91,7 +93,7 @@ impl SledLog {
     }
 }
 
-/// Copies that are read instead of the log.
+/// Copies that are read instead of the log itself.
 struct DatabaseCopy {
     copy: TempDir,
     contents: FileDigests,
@@ -113,7 +115,8 @@ fn copy_log(directory: &Path) -> Result<DatabaseCopy, LogError> {
     Ok(DatabaseCopy { copy, contents, has_witness: witness.is_some() })
 }
 
-/// Returns the location of the database. During a replacement, and after an interrupted one, this is the new database.
+/// Returns the location of the database. During a replacement, or after an interrupted one, this is the new
+/// database.
 fn find_database(directory: &Path) -> Result<PathBuf, LogError> {
     let (log, new) = (directory.join("log"), directory.join("log.new"));
     Ok(if !files::exists(&log)? && files::exists(&new)? { new } else { log })

@@ -1,4 +1,5 @@
-//! Encoding of records in rows. A small record is stored in the row, a large one in a blob that the row points to.
+//! Encoding of records in rows. A small record is stored in its row. A large record is stored in a blob that
+//! the row refers to.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -10,8 +11,9 @@ use crate::blobs::BlobStore;
 use crate::frame::{self, Address, Family, FrameError, FramedRecord};
 use crate::{LogError, Record};
 
-/// Maximum size in bytes of a record that is stored in its row. sled puts up to 17 rows on a page, and writes a page larger than
-/// 128 KiB to a separate file, which takes twice the work; 17 rows of this size stay below that.
+/// Maximum size in bytes of a record that is stored in its row. sled puts up to 17 rows on a page, and writes
+/// pages larger than 128 KiB to separate files, which doubles the work. 17 rows of this size stay below that
+/// limit.
 pub(crate) const INLINE_MAX_BYTES: usize = 6 << 10;
 
 /// Location of a record's content.
@@ -20,7 +22,7 @@ pub(crate) enum ContentLocation<'a> {
     Blob(Digest),
 }
 
-/// Rows of the log's own types, which are never stored in blobs.
+/// Row of one of the log's own types, which are never stored in blobs.
 pub(crate) trait LogRow: Serialize + DeserializeOwned {
     const FAMILY: Family;
     /// Layout in which rows are written.
@@ -42,7 +44,7 @@ impl LogRow for ListingRow {
     const KIND: u16 = 1;
 }
 
-/// Returns the bytes of a row, and its blob if there is one. Large content is first stored in that blob.
+/// Returns the bytes of a row, and the row's blob if it has one. Large content is stored in that blob first.
 pub(crate) fn place_record(
     record: &Record,
     address: Address,
@@ -63,11 +65,11 @@ pub(crate) fn content_location<'a>(framed: &FramedRecord<'a>) -> Result<ContentL
     let digest = framed
         .payload
         .try_into()
-        .map_err(|_| FrameError::InvalidContent("it does not name a blob".to_owned()))?;
+        .map_err(|_| FrameError::InvalidContent("it does not refer to a blob".to_owned()))?;
     Ok(ContentLocation::Blob(Digest(digest)))
 }
 
-/// Reads a record from its row, and from its blob if it is large.
+/// Reads a record from its row, and from its blob if the record is large.
 pub(crate) fn read_record(address: Address, value: &[u8], blobs: &BlobStore) -> Result<Record, ReadError> {
     let framed = frame::open_frame(address.family, address.stream, Some(address.number), value)?;
     let content = match content_location(&framed)? {
@@ -86,13 +88,13 @@ pub(crate) enum ReadError {
     Log(#[from] LogError),
 }
 
-/// Encodes the row of one of the log's own types.
+/// Encodes a row of one of the log's own types.
 pub(crate) fn encode_row<T: LogRow>(stream: StreamId, revision: u64, value: &T) -> Result<Vec<u8>, LogError> {
     let address = Address { family: T::FAMILY, stream, number: revision };
     frame::frame_record(address, T::KIND, false, &frame::encode_content(T::FAMILY.name(), value)?)
 }
 
-/// Decodes a row of one of the log's own types, with its revision.
+/// Decodes a row of one of the log's own types. Also returns its revision.
 pub(crate) fn decode_row<T: LogRow>(stream: StreamId, row: &[u8]) -> Result<(u64, T), FrameError> {
     let framed = frame::open_frame(T::FAMILY, stream, None, row)?;
     if framed.kind > T::KIND {
@@ -106,12 +108,12 @@ pub(crate) fn encode_reference(stream: StreamId, digest: Digest) -> Result<Vec<u
     frame::frame_record(Address { family: Family::Reference, stream, number: 0 }, 1, false, &digest.0)
 }
 
-/// Checks that a reference row names the same blob as its key.
+/// Checks that a reference row refers to the same blob as its key.
 pub(crate) fn check_reference(stream: StreamId, digest: Digest, row: &[u8]) -> Result<(), FrameError> {
     let framed = frame::open_frame(Family::Reference, stream, Some(0), row)?;
     if framed.payload == digest.0 {
         Ok(())
     } else {
-        Err(FrameError::InvalidContent("it names another blob".to_owned()))
+        Err(FrameError::InvalidContent("it refers to another blob".to_owned()))
     }
 }

@@ -1,4 +1,5 @@
-//! Repairs after an examination: quarantining and cutting. Data is removed only after its copy is on disk.
+//! Repairs after an examination: quarantining and truncating. Data is removed only after a copy of it is on
+//! disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,14 +14,14 @@ use crate::blobs::BlobStore;
 use crate::quarantine::{Quarantine, Subject};
 use crate::{Damage, LogError};
 
-/// Streams after opening.
+/// State of the streams after opening and repairing.
 #[derive(Default)]
 pub(crate) struct RepairedStreams {
     pub(crate) live: BTreeMap<StreamId, LiveStream>,
     pub(crate) quarantined: BTreeMap<StreamId, StreamFault>,
-    /// Quarantined streams whose records remain in the database.
+    /// Quarantined streams whose records stay in the database.
     pub(crate) left_in_place: BTreeSet<StreamId>,
-    /// Live streams with missing content.
+    /// Live streams with missing content, with a description of the problem.
     pub(crate) incomplete: BTreeMap<StreamId, String>,
 }
 
@@ -50,7 +51,7 @@ pub(crate) fn repair_streams(
                     settled.left_in_place.insert(stream);
                 }
                 match broken.newer_kind {
-                    // This is not damage: a newer program finds the stream unchanged.
+                    // This is not damage, so the stream stays unchanged for a newer program.
                     Some(_) => {
                         tracing::warn!(%stream, reason = broken.reason, "written by a newer version; left unchanged")
                     }
@@ -88,7 +89,7 @@ fn quarantine_stream(
     database.remove_rows(rows.rows.iter().map(|(key, _)| key.as_ref()))
 }
 
-/// Reports an incomplete stream, once. Its data is not moved.
+/// Reports an incomplete stream once. Its data is not moved.
 fn report_incomplete(quarantine: &Quarantine, stream: StreamId, reason: &str) -> Result<(), LogError> {
     let known = quarantine.list()?;
     if !known.iter().any(|damage| damage.stream == Some(stream) && damage.reason == reason) {
@@ -140,7 +141,8 @@ fn quarantine_unknown_rows(
     database.remove_rows(odd.iter().map(Vec::as_slice))
 }
 
-/// Quarantines damaged inventories. An application without an inventory has its objects found by a search of its cluster.
+/// Quarantines damaged inventories. The objects of an application without an inventory are found by searching
+/// its cluster.
 fn quarantine_inventories(
     database: &Database,
     quarantine: &Quarantine,
@@ -159,7 +161,7 @@ fn quarantine_inventories(
     Ok(())
 }
 
-/// Rebuilds the index from the summaries, which contain all of its information.
+/// Rebuilds the index from the summaries, which contain all of the index's information.
 fn repair_index(
     database: &Database,
     live: &BTreeMap<StreamId, LiveStream>,

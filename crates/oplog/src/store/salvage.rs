@@ -1,8 +1,10 @@
-//! Salvage of a damaged database: extracts the records from its files one by one and writes them to a new database.
+//! Salvage of a damaged database: extracts the records from its files one by one and writes them to a new
+//! database.
 //!
-//! sled stops reading its log at the first damaged byte, wipes the rest, and opens the database as if the rest had never existed.
-//! Therefore the files are copied each time before they are opened. If there is any problem, the copy is searched for records.
-//! Each record contains its location and its own checksum, so a damaged byte affects only the record that contains it.
+//! sled stops reading its log at the first damaged byte, wipes the rest, and opens the database as if the
+//! rest had never existed. Therefore, the files are copied before every opening. If there is any problem, the
+//! copy is searched for records. Each record contains its address and its own checksum, so a damaged byte
+//! affects only the record that contains it.
 //!
 //! ```text
 //! copy log/ → rescue/    open log/    problem?  no:  remove rescue/
@@ -25,13 +27,14 @@ use crate::quarantine::{Quarantine, Subject};
 use crate::witness::WitnessContent;
 use crate::{LogError, files};
 
-/// Number of bytes of a file that are searched at a time.
+/// Number of bytes to search at a time.
 const CHUNK_BYTES: usize = 8 << 20;
 
-/// Overlap of two chunks. It equals the largest record that is stored in a row, a summary with its frame.
+/// Overlap of two chunks in bytes. It equals the size of the largest record that is stored in a row: a
+/// summary with its frame.
 const OVERLAP_BYTES: usize = 512 << 10;
 
-/// Number of record bytes that are written to the new database at a time.
+/// Number of record bytes to write to the new database at a time.
 const BATCH_BYTES: usize = 1 << 20;
 
 /// Folders of a database and its copies.
@@ -43,7 +46,8 @@ pub(crate) struct DatabaseFolders {
     has_copy: bool,
 }
 
-/// Records by key, each with its number. If several records have the same key, the record with the highest number is kept.
+/// Records by key, each with its number. If several records have the same key, the one with the highest
+/// number is kept.
 type FoundRecords = BTreeMap<Vec<u8>, (u64, Vec<u8>)>;
 
 impl DatabaseFolders {
@@ -52,7 +56,8 @@ impl DatabaseFolders {
         Self { log, copy, new, has_copy: false }
     }
 
-    /// Completes a salvage that was interrupted after the new database was complete. Discards an incomplete database.
+    /// Completes a salvage that was interrupted after the new database was complete. Discards an incomplete
+    /// database.
     pub(crate) fn settle_interrupted(&self) -> Result<(), LogError> {
         if files::exists(&self.new)? {
             if files::exists(&self.log)? {
@@ -64,8 +69,8 @@ impl DatabaseFolders {
         Ok(())
     }
 
-    /// Copies the database's files before sled changes them. The copy is not synced, because it is needed only while the log is
-    /// being opened.
+    /// Copies the database's files before sled changes them. The copy isn't synced, because it is needed only
+    /// while the log is being opened.
     pub(crate) fn copy(&mut self) -> Result<(), LogError> {
         self.remove_copy()?;
         check_files(&self.log)?;
@@ -73,8 +78,8 @@ impl DatabaseFolders {
             .and_then(|()| copy_files(&self.log.join("blobs"), &self.copy.join("blobs")));
         match copied {
             Ok(()) => self.has_copy = true,
-            // The log itself may still work. If it is damaged and there is no copy, it is searched in the state in which sled
-            // leaves it.
+            // The log itself may still work. If it is damaged and there is no copy, the files are searched in
+            // the state in which sled leaves them.
             Err(error @ (LogError::DiskFull { .. } | LogError::FileSizeLimit { .. })) => {
                 tracing::warn!(%error, "opening the log without a copy");
                 self.remove_copy()?;
@@ -84,14 +89,14 @@ impl DatabaseFolders {
         Ok(())
     }
 
-    /// Removes the copy that was taken before opening, if there is one.
+    /// Removes the copy that was made before opening, if it exists.
     pub(crate) fn remove_copy(&mut self) -> Result<(), LogError> {
         self.has_copy = false;
         if files::exists(&self.copy)? { remove_folder(&self.copy) } else { Ok(()) }
     }
 
-    /// Builds a new database from the records of the old one and replaces it. The old files are moved to the quarantine. The old
-    /// database must be closed.
+    /// Builds a new database from the records of the old one, and replaces the old one with it. The old files
+    /// are moved to the quarantine. The old database must be closed.
     pub(crate) fn salvage(
         &self,
         testimony: &WitnessContent,
@@ -104,7 +109,8 @@ impl DatabaseFolders {
         for path in files::list_folder(&source.join("blobs"))? {
             search_file(&path, &mut found)?;
         }
-        // The files may still contain streams that were quarantined or forgotten earlier, which must not reappear.
+        // The files may still contain streams that were quarantined or forgotten earlier. These streams must
+        // not reappear.
         let owners: BTreeSet<StreamId> = found.keys().filter_map(|key| keys::owner_of(key)).collect();
         for stream in owners {
             if !testimony.progress.contains_key(&stream)
@@ -131,8 +137,8 @@ impl DatabaseFolders {
         if self.has_copy {
             files::rename(&self.copy, &aside)?;
             entry.finish(&format!("database rebuilt from the readable records: {reason}"))?;
-            // From here until the second rename, only the new database exists; if interrupted, the next process finds it when it
-            // opens the log.
+            // From here until the second rename, only the new database exists. If the process is interrupted,
+            // the next process finds the new database when it opens the log.
             remove_folder(&self.log)?;
         } else {
             entry.finish(&format!("database rebuilt from the readable records: {reason}"))?;
@@ -165,7 +171,7 @@ fn copy_files(from: &Path, to: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Copies a file. Errors name the file that caused them, source or target.
+/// Copies a file. An error contains the path that caused it, source or target.
 fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
     let mut source = File::open(from).map_err(|error| LogError::from_io(from, "read", error))?;
     let mut copy = File::create(to).map_err(|error| LogError::from_io(to, "write", error))?;
@@ -173,7 +179,7 @@ fn copy_file(from: &Path, to: &Path) -> Result<(), LogError> {
     Ok(())
 }
 
-/// Collects the records of a file.
+/// Collects the records in a file.
 fn search_file(path: &Path, found: &mut FoundRecords) -> Result<(), LogError> {
     let failed = |error| LogError::from_io(path, "read", error);
     let mut file = match File::open(path) {
@@ -223,14 +229,14 @@ fn record_key(framed: &FramedRecord<'_>) -> Option<Vec<u8>> {
         Family::Snapshot => keys::snapshot(stream, number),
         Family::Head => keys::prefix(keys::HEAD, stream),
         Family::Summary => keys::prefix(keys::SUMMARY, stream),
-        // If the newest record is damaged, the search finds an older one, which lacks later additions.
+        // If the newest record is damaged, the search would find an older one, which lacks later additions.
         Family::Inventory => return None,
         Family::Reference => keys::reference(stream, tidegate_model::Digest(framed.payload.try_into().ok()?)),
     })
 }
 
-/// Advances a head that is older than the damaged newest head. The witness knows the progress of the stream, so events up to that
-/// point count if all of them are present.
+/// Advances a head that is older than the damaged newest head. The witness knows the stream's progress, so
+/// the events up to that point count if all of them are present.
 fn roll_forward_head(found: &mut FoundRecords, stream: StreamId, last: u64) -> Result<(), LogError> {
     let key = keys::prefix(keys::HEAD, stream);
     let Some((_, row)) = found.get(&key) else { return Ok(()) };
@@ -243,7 +249,7 @@ fn roll_forward_head(found: &mut FoundRecords, stream: StreamId, last: u64) -> R
     }
     if head.last > before {
         head.revision = head.revision.saturating_add(1);
-        // Those events may have added references.
+        // These events may have added references.
         head.references = count_records(found, &keys::prefix(keys::REFERENCE, stream));
         found.insert(key, (head.revision, record::encode_row(stream, head.revision, &head)?));
     }

@@ -1,7 +1,7 @@
-//! Verification of the rows of one stream: sound, repairable, or broken.
+//! Verification of one stream's rows: sound, repairable, or broken.
 //!
-//! A missing or half-written end may be the result of a crash, and is cut. Anything else is damage: the stream is quarantined
-//! rather than continued from records that may be wrong.
+//! A missing or half-written end may be the result of a crash, and is truncated. Anything else is damage. A
+//! damaged stream is quarantined rather than continued from records that may be wrong.
 
 use std::io;
 
@@ -17,32 +17,32 @@ use crate::blobs::BlobStore;
 use crate::codec::{Codecs, RecordType};
 use crate::frame::{self, Address, Family, FrameError};
 
-/// Rows of a stream, from all families.
+/// Rows of a stream from all families.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRows {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Action that a stream requires.
+/// Actions that a stream requires.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) stream: StreamId,
     pub(crate) head: Head,
     pub(crate) line: ListingRow,
-    /// Rows to remove, which are leftovers of a compaction, or damaged but not needed.
+    /// Rows to remove, because they are leftovers of a compaction, or are damaged but not needed.
     pub(crate) remove: Vec<Vec<u8>>,
     /// Repairs to report. The head and the summary must then be rewritten.
     pub(crate) repairs: Vec<String>,
-    /// Missing content of a finished stream. Everything else is kept.
+    /// Missing content of a finished stream. Everything else in the stream is kept.
     pub(crate) missing: Vec<String>,
 }
 
-/// Reason why there is no verdict.
+/// Reason why the verification doesn't return a verdict.
 #[derive(Debug)]
 pub(crate) enum VerifyError {
-    /// The stream cannot be continued.
+    /// The stream can't be continued.
     Broken(StreamFault),
-    /// The stream's records could not be read, so their state is unknown.
+    /// The stream's records couldn't be read, so their state is unknown.
     Unreadable(LogError),
 }
 
@@ -52,13 +52,13 @@ impl From<StreamFault> for VerifyError {
     }
 }
 
-/// Reason why a stream cannot be continued.
+/// Reason why a stream can't be continued.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StreamFault {
     pub(crate) reason: String,
-    /// If the reason is a record written by a newer program: the record's kind, and the highest known kind.
+    /// Set if a newer program wrote one of the records: the record's kind, and the highest known kind.
     pub(crate) newer_kind: Option<(u16, u16)>,
-    /// True if this program does not know the kind of the stream. Its records are left for a program that does.
+    /// True if this program doesn't know the stream's kind. The records are kept for a program that does.
     pub(crate) is_foreign: bool,
 }
 
@@ -75,7 +75,7 @@ impl StreamFault {
         Self { newer_kind, ..Self::new(format!("{what}: {error}")) }
     }
 
-    /// Returns true if the records stay in place because this program cannot judge them.
+    /// Returns true if the records stay in place because this program can't judge them.
     pub(crate) fn is_left_in_place(&self) -> bool {
         self.is_foreign || self.newer_kind.is_some()
     }
@@ -99,7 +99,8 @@ impl StreamRows {
         row.ok_or_else(|| StreamFault::new(format!("its {what} is missing")))
     }
 
-    /// Returns the digests that can be read from the rows, for the copies in the quarantine.
+    /// Returns the digests that can still be read from the rows, so that the blobs are copied to the
+    /// quarantine.
     pub(crate) fn digests(&self) -> impl Iterator<Item = Digest> {
         self.rows.iter().filter_map(|(key, _)| match keys::parse(key) {
             Some(Key::Reference(_, digest)) => Some(digest),
@@ -174,7 +175,7 @@ impl StreamChecks<'_> {
         Ok(verdict)
     }
 
-    /// Checks a record as far as opening requires. Returns its blob.
+    /// Checks a record as far as opening requires. Returns the record's blob.
     fn check_record(
         &self,
         part: RecordType,
@@ -188,7 +189,8 @@ impl StreamChecks<'_> {
                 self.codecs.check(self.kind, part, framed.kind, content)?;
                 Ok(None)
             }
-            // Opening the log only checks the checksum of a large record's file; reading the record unpacks the file.
+            // When a log is opened, only the checksum of a large record's file is checked. Reading the record
+            // unpacks the file.
             ContentLocation::Blob(digest) => {
                 self.blobs.check(digest)?;
                 Ok(Some(digest))
@@ -198,7 +200,7 @@ impl StreamChecks<'_> {
 }
 
 impl Verdict {
-    /// Marks rows that the head no longer counts, which an interrupted compaction may leave.
+    /// Marks rows that the head no longer counts. An interrupted compaction may leave such rows.
     fn mark_leftovers(&mut self, rows: &StreamRows) {
         for family in [keys::EVENT, keys::SNAPSHOT, keys::REFERENCE] {
             self.remove.extend(rows.of_family(family).map(|(key, _)| key.to_vec()));
@@ -217,7 +219,7 @@ impl Verdict {
                 continue;
             }
             if sequence > stated {
-                // The batch that wrote it did not reach the head, so it was never acknowledged.
+                // The batch that wrote this row did not reach the head, so the row was never acknowledged.
                 self.remove.push(key.to_vec());
                 self.repairs
                     .push(format!("tail cut: event {sequence} is beyond the head, which ends at {stated}"));
@@ -253,8 +255,8 @@ impl Verdict {
         Ok(())
     }
 
-    /// Records that content alongside the log is missing. A finished stream is otherwise unaffected. An unfinished stream cannot
-    /// continue without the content.
+    /// Records that content alongside the log is missing. If the stream is finished, it is otherwise
+    /// unaffected. If it is unfinished, it can't continue without the content.
     fn record_missing(&mut self, what: &str, error: ReadError) -> Result<(), VerifyError> {
         match error {
             ReadError::Frame(error) => Err(StreamFault::from_frame_error(what, &error).into()),
@@ -333,7 +335,7 @@ impl Verdict {
     }
 }
 
-/// Returns true if an error is about this process and its permissions rather than about the data.
+/// Returns true if the cause of an error is this process or its permissions rather than the data.
 fn is_system_error(error: &LogError) -> bool {
     match error {
         LogError::PermissionDenied { .. } | LogError::TooManyOpenFiles { .. } => true,

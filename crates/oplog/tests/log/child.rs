@@ -1,7 +1,7 @@
-//! This test program run as a child process that is killed, traced or starved.
+//! This test program, run as a child process that is killed, traced or starved of resources.
 //!
-//! The environment variable `TIDEGATE_OPLOG_CHILD` contains the child's task: a word and a directory. The child reports on
-//! standard output, one line per report.
+//! The environment variable `TIDEGATE_OPLOG_CHILD` contains the child's task: a keyword and a directory. The
+//! child writes its reports to standard output, one per line.
 
 use std::env;
 use std::fmt::Display;
@@ -24,13 +24,14 @@ const TEST_NAME: &str = "child::child_process";
 /// Number of operations that get an event in every group.
 pub const OPERATIONS: u128 = 3;
 
-/// Padding of the events in bytes for the process that is killed. Fills several of sled's segments.
+/// Padding of the events in bytes for the process that is killed. With it, the events fill several of sled's
+/// segments.
 pub const PADDING: usize = 1_500;
 
-/// Number of groups after which a group has a large event.
+/// Every group whose number is a multiple of this contains a large event.
 pub const LARGE_INTERVAL: u64 = 7;
 
-/// Returns the `number`th event of an operation.
+/// Returns event number `number` of an operation.
 pub fn event(number: u64, padding: usize) -> Event {
     let size = if number.is_multiple_of(LARGE_INTERVAL) { 20_000 } else { padding };
     Event::Began {
@@ -39,13 +40,13 @@ pub fn event(number: u64, padding: usize) -> Event {
     }
 }
 
-/// Entry point of the child process. Does nothing when run as a test.
+/// Entry point of the child process. Does nothing when run as a regular test.
 #[test]
 fn child_process() {
     let Ok(task) = env::var(TASK_VARIABLE) else { return };
     let (word, directory) = task.split_once(' ').unwrap();
     let directory = PathBuf::from(directory);
-    // The test harness has already begun a line.
+    // The test harness has already started a line.
     print_now("");
     match word {
         "append" => append_until(&directory, PADDING, u64::MAX),
@@ -85,7 +86,8 @@ fn read_without_key(directory: &Path) {
     }
 }
 
-/// Prints one line immediately. It must not precede the event, and must not be lost when the process is killed.
+/// Prints a line immediately. The line must not precede the event that it reports, and must not be lost when
+/// the process is killed.
 fn print_now(line: impl Display) {
     let mut out = std::io::stdout().lock();
     out.write_all(format!("{line}\n").as_bytes()).unwrap();
@@ -101,7 +103,8 @@ fn event_group(number: u64, padding: usize) -> Vec<Append> {
     (1..=OPERATIONS).map(of).collect()
 }
 
-/// Appends group after group and prints each acknowledged group. Stops at an error and prints it.
+/// Appends groups one after another, and prints each acknowledged group. On an error, stops and prints the
+/// error.
 fn append_until(directory: &Path, padding: usize, end: u64) {
     let log = kit::open_log(directory).unwrap();
     print_now(format!("reports {}", log.damage().len()));
@@ -111,7 +114,7 @@ fn append_until(directory: &Path, padding: usize, end: u64) {
 /// Number of events that an open operation keeps in the test that compacts continuously.
 pub const KEPT_EVENTS: u64 = 12;
 
-/// Appends and compacts after each group, so that most of the time is spent on compaction.
+/// Appends groups and compacts after each one, so that most of the time is spent on compaction.
 fn append_and_compact(directory: &Path) {
     let log = kit::open_log(directory).unwrap();
     print_now(format!("reports {}", log.damage().len()));
@@ -141,7 +144,7 @@ fn append_groups(log: &Log, padding: usize, end: u64) {
     }
 }
 
-/// Fills a small disk, opens the log again while it is full, makes room, and continues.
+/// Fills a small disk, opens the log again while the disk is full, frees space, and continues.
 fn fill_and_free(directory: &Path) {
     print_now("mounted");
     let ballast = directory.join("ballast");
@@ -166,10 +169,10 @@ pub fn command(task: &str, directory: &Path, program: &[&str]) -> Command {
     command_for_copy(&env::current_exe().unwrap(), task, directory, program)
 }
 
-/// Creates a copy of this program that others may start.
+/// Creates a copy of this program that other users may start.
 ///
-/// Another process makes the copy. A file that is open for writing cannot be executed (`ETXTBSY`), and a process that another
-/// test starts at the same moment would also keep it open for a while.
+/// A separate process makes the copy. A file that is open for writing can't be executed (`ETXTBSY`), and any
+/// process that another test starts at the same moment would keep it open for a while.
 pub fn copy_program(folder: &Path) -> PathBuf {
     let program = folder.join("program");
     let this = env::current_exe().unwrap();
@@ -193,8 +196,8 @@ pub fn command_for_copy(this: &Path, task: &str, directory: &Path, program: &[&s
     command
 }
 
-/// Runs a command to its end and returns its output lines. A program that was just copied stays busy while a process that was
-/// started meanwhile holds the copy open, which lasts until that process calls `exec`.
+/// Runs a command to its end and returns its output lines. A program that was just copied stays busy while
+/// any process started in the meantime has the copy open, which lasts until that process calls `exec`.
 pub fn output_lines(mut command: Command) -> Vec<String> {
     command.stderr(Stdio::piped());
     let output = loop {
@@ -219,18 +222,18 @@ impl AppendProcess {
         Self { child, output }
     }
 
-    /// Requests some groups without waiting for them.
+    /// Requests groups without waiting for them.
     pub fn request_groups(&mut self, groups: usize) {
         self.child.stdin.as_mut().unwrap().write_all(&b"\n".repeat(groups)).unwrap();
     }
 
-    /// Waits until it has acknowledged a group.
+    /// Waits until the process has acknowledged a group.
     pub fn await_acknowledged(&mut self, number: u64) {
         let wanted = format!("ack {number}");
         assert!(self.output.any(|line| line.unwrap() == wanted), "it ended before {wanted}");
     }
 
-    /// Waits for the rest of its output.
+    /// Waits for the rest of the output and the end of the process.
     pub fn wait_for_end(mut self) {
         drop(self.child.stdin.take());
         assert!(self.output.all(|line| !line.unwrap().starts_with("failed")));
@@ -238,7 +241,8 @@ impl AppendProcess {
     }
 }
 
-/// Lets a process append until it has acknowledged `acks` groups, kills it, and returns the last acknowledged group.
+/// Lets a process append until it has acknowledged `acks` groups, then kills it. Returns the last
+/// acknowledged group.
 pub fn kill_after(task: &str, directory: &Path, acks: usize) -> Option<u64> {
     let mut child = command(task, directory, &[]).spawn().unwrap();
     let mut said = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
@@ -253,7 +257,7 @@ pub fn kill_after(task: &str, directory: &Path, acks: usize) -> Option<u64> {
         }
         seen
     };
-    // Waits until it has opened the log, and longer.
+    // Waits until the process has opened the log and acknowledged the groups.
     for line in said.by_ref() {
         let opened = line.starts_with("reports");
         if ack(line) >= acks && (opened || acks > 0) {
@@ -261,7 +265,7 @@ pub fn kill_after(task: &str, directory: &Path, acks: usize) -> Option<u64> {
         }
     }
     child.kill().unwrap();
-    // Output from before the process was killed is a guarantee too.
+    // Output that the process wrote before it was killed is also a guarantee.
     said.for_each(|line| {
         ack(line);
     });

@@ -1,4 +1,4 @@
-//! Data that a compaction keeps: data of open streams, of finished streams, and after an interruption.
+//! Data that a compaction keeps: in open streams, in finished streams, and after an interruption.
 
 use std::time::Duration;
 
@@ -18,8 +18,8 @@ fn state_at(at: u64) -> State {
     State { waves: vec![], padding: format!("after {at}") }
 }
 
-/// Appends events 1 to 40 of an open operation, of which the 5th and the 35th are too large for a row, and a snapshot of the
-/// first 30.
+/// Appends events 1 to 40 of an open operation, and a snapshot of the first 30. Events 5 and 35 are too large
+/// for a row.
 fn append_long_operation(log: &impl Store) -> Vec<Event> {
     let large = |number: u32| Event::Began {
         name: format!("{number}").repeat(20_000),
@@ -59,7 +59,7 @@ fn the_oldest_events_of_an_open_stream_are_removed(mut kept: impl ReopenableLog<
     check(log, 16);
     assert_eq!(log.events_as::<Event>(operation(1)).unwrap().events, events[15..]);
     assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), whole, "it continues as if nothing were gone");
-    // Events that are not covered by a snapshot are kept, even with the smallest retention.
+    // Events that a snapshot doesn't cover are kept, even with the smallest retention.
     assert_eq!(log.compact(&retention(0), NOW).unwrap().events, 15);
     check(kept.reopen(), 31);
     let log = kept.open();
@@ -115,7 +115,7 @@ fn blobs_of_removed_events_are_removed_and_others_stay() {
     assert_eq!(disk.reopen().damage(), [], "the fifth event's, and not the manifests or that of the other");
 }
 
-/// If its snapshot cannot be read, only the events contain the operation's state.
+/// If an operation's snapshot can't be read, only the events contain its state.
 #[test]
 fn events_stay_while_their_snapshot_is_unreadable() {
     let mut disk = Disk::create();
@@ -130,8 +130,8 @@ fn events_stay_while_their_snapshot_is_unreadable() {
     assert_eq!(disk.reopen().all_events(operation(1)).unwrap(), waves_passed(1..=20));
 }
 
-/// A process that dies during a compaction has written the head, and has removed none, some or all of the rows that the head no
-/// longer counts.
+/// A process that dies during a compaction has written the head, and has removed none, some or all of the
+/// rows that the head no longer counts.
 #[test]
 fn an_interrupted_compaction_is_completed_by_the_next_opening() {
     for gone in [0, 1, 7, 14, 15] {
@@ -183,7 +183,7 @@ fn the_oldest_summaries_are_forgotten(mut kept: impl ReopenableLog<Log: Store>) 
     assert_eq!(log.ids_of(&Lookup::of_application("shop")), [3, 4, 5, 6, 8].map(operation));
     assert!(log.entry(operation(1)).unwrap().is_none());
     assert!(matches!(log.events(operation(1)), Err(LogError::UnknownStream { .. })));
-    // Number 3 ended after 63 s, number 4 after 64.
+    // Operation 3 ended after 63 s, and operation 4 after 64 s.
     let by_age = |age| Retention { history: 2, age: Duration::from_secs(age), ..Retention::default() };
     assert_eq!(log.compact(&by_age(1_000 - 63), NOW).unwrap().forgotten, 0);
     assert_eq!(log.compact(&by_age(1_000 - 64), NOW).unwrap().forgotten, 1);
@@ -205,7 +205,8 @@ fn on_disk_the_oldest_summaries_are_forgotten() {
     the_oldest_summaries_are_forgotten(Disk::create());
 }
 
-/// The witness forgets the streams first. If the process is killed at that point, the next process still finds them.
+/// The witness forgets the streams first. If the process is killed at that point, the next process still
+/// finds them in the database.
 #[test]
 fn an_interrupted_removal_is_no_damage() {
     for removed in [0, 1, 2, 3] {
@@ -217,7 +218,7 @@ fn an_interrupted_removal_is_no_damage() {
         disk.tamper(|db| before = db.iter().map(Result::unwrap).collect());
         let none = Retention { history: 0, summaries: 0, ..Retention::default() };
         assert_eq!(disk.open().compact(&none, NOW).unwrap().forgotten, 3);
-        // Streams are removed whole: the remaining ones are unchanged.
+        // Streams are removed completely, and the remaining ones are unchanged.
         disk.tamper(|db| {
             let is_of = |key: &[u8], number| key.ends_with(operation(number).0.as_bytes());
             for (key, row) in &before {
@@ -239,7 +240,7 @@ fn an_interrupted_removal_is_no_damage() {
 fn a_salvage_does_not_restore_forgotten_streams() {
     let mut disk = Disk::create();
     let log = disk.open();
-    // Opened first, so that there are rows that mark it as open.
+    // The operations are opened first, so that there are index rows that mark them as open.
     (1..=4).for_each(|number| log.append_all(vec![append_to_shop(number, 1, waves_passed(1..=2))]).unwrap());
     for number in 1..=2 {
         let over = Append {
@@ -252,7 +253,7 @@ fn a_salvage_does_not_restore_forgotten_streams() {
     assert_eq!(log.compact(&none, NOW).unwrap().forgotten, 2);
     disk.close();
     drop(crate::kit::open_database(&disk.path()));
-    // If the first header is missing, sled does not open the file, and its content is salvaged.
+    // If the first header is missing, sled doesn't open the file, and its content is salvaged.
     let file = disk.db_file();
     let mut content = std::fs::read(&file).unwrap();
     content[..20].iter_mut().for_each(|byte| *byte ^= 0x5a);
@@ -262,7 +263,7 @@ fn a_salvage_does_not_restore_forgotten_streams() {
     assert_eq!(log.ids(), [3, 4].map(operation), "{:?}", log.impaired_streams());
 }
 
-/// Finishes an operation with its own blob and an event stored in a blob.
+/// Finishes an operation that has its own blob and an event stored in a blob.
 fn finish_large(log: &impl Store, number: u128) {
     let blob = log.put_blob(format!("manifests of {number}").as_bytes()).unwrap();
     let large = Event::Began { name: format!("{number} ").repeat(4_000), at: NOW };
@@ -275,7 +276,8 @@ fn finish_large(log: &impl Store, number: u128) {
     log.append_all(vec![over]).unwrap();
 }
 
-/// The log accepts appends between two steps, and if the process dies there, the next compaction completes its work.
+/// The log accepts appends between two steps. If the process dies there, the next compaction completes the
+/// work.
 #[test]
 fn a_compaction_can_stop_after_any_step() {
     let keep = Retention { history: 2, summaries: 4, ..Retention::default() };
@@ -288,7 +290,7 @@ fn a_compaction_can_stop_after_any_step() {
         let mut done = 0;
         while done < left_after && log.compact_step(&keep, NOW).unwrap().is_some() {
             done += 1;
-            // A compaction must keep the blob.
+            // A running compaction must keep the blob of a new operation.
             if done % 7 == 0 {
                 finish_large(log, 100 + done);
             }
@@ -326,12 +328,12 @@ fn a_compaction_is_due_when_the_log_has_grown(mut kept: impl ReopenableLog<Log: 
         let whole = kept.iter().filter(|id| log.all_events(**id).is_ok()).count();
         assert!(kept.len() <= 22 && whole <= 11, "{} and {whole} after {number}", kept.len());
     }
-    // The newest stream stays whole until a complete compaction, regardless of the retention.
+    // The newest stream keeps all its data until a complete compaction, regardless of the retention.
     let none = Retention { history: 0, summaries: 0, ..Retention::default() };
     finish_operation(log, 301, "shop");
     while log.compact_step(&none, NOW).unwrap().is_some() {}
     assert!(log.all_events(operation(301)).is_ok());
-    // After little growth, a compaction is not due.
+    // If the log has grown only a little, no compaction is due.
     log.append_all(vec![append_to_shop(400, 1, waves_passed(1..=1))]).unwrap();
     assert!(!log.is_compaction_due());
     assert_eq!(run(log), 0);
@@ -358,7 +360,7 @@ fn incompressible(length: usize, seed: u128) -> Vec<u8> {
     std::iter::repeat_with(&mut next).take(length).collect()
 }
 
-/// A few operations with large manifests among many small ones.
+/// A few operations have large manifests, and many have small ones.
 #[test]
 fn a_compaction_is_due_after_many_written_bytes() {
     let mut disk = Disk::create();

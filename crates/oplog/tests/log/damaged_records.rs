@@ -1,4 +1,4 @@
-//! Damage to records without the log's knowledge. It affects one operation but not the others.
+//! Damage to records behind the log's back. It affects one operation but not the others.
 
 use std::fs;
 use std::path::PathBuf;
@@ -30,7 +30,8 @@ fn snapshot_state() -> State {
     State { waves: vec![1, 2, 3], padding: String::new() }
 }
 
-/// Operation 1 has four events, the second of them large, a snapshot of three and a blob; operation 2 has four events.
+/// Operation 1 has four events (the second is large), a snapshot of three events, and a blob. Operation 2 has
+/// four events.
 fn filled_disk() -> Disk {
     let mut disk = Disk::create();
     let log = disk.open();
@@ -51,16 +52,16 @@ fn remaining_events() -> Vec<Event> {
     vec![Event::Passed { wave: 1 }, large_event(), Event::Passed { wave: 3 }, Event::Passed { wave: 4 }]
 }
 
-/// Expected state of operation 1.
+/// Expected state of operation 1 after the damage.
 #[derive(Clone, Copy)]
 enum Expectation {
-    /// Quarantined, with a reason that contains this text.
+    /// The operation is quarantined, and the reason contains this text.
     Quarantined(&'static str),
-    /// Alive with this many events, and a report that contains this text.
+    /// The operation is alive with this many events, and a report contains this text.
     Repaired(usize, &'static str),
 }
 
-/// Opens a tampered log and checks its guarantees.
+/// Opens a log that was tampered with, and checks its guarantees.
 fn check_after_damage(mut disk: Disk, what: &str, expect: Expectation) {
     let log = disk.open();
     let damage = log.damage();
@@ -112,7 +113,7 @@ fn check_after_damage(mut disk: Disk, what: &str, expect: Expectation) {
     );
 }
 
-/// Checks that operation 1 is listed, with its summary unless that is the damaged record.
+/// Checks that operation 1 is listed, with its summary unless the summary is the damaged record.
 fn assert_listed(impaired: &[ImpairedStream], what: &str) {
     let [ImpairedStream { stream: id, entry: known, reason }] = impaired else {
         panic!("{what}: {impaired:?}")
@@ -130,7 +131,7 @@ fn assert_listed(impaired: &[ImpairedStream], what: &str) {
 fn tampered_disk(tamper: impl FnOnce(&sled::Db)) -> Disk {
     let mut disk = filled_disk();
     disk.tamper(tamper);
-    // The witness is a second safeguard; this test is only about the records.
+    // The witness is a second safeguard, but this test covers only the records.
     fs::remove_file(disk.path().join("witness")).unwrap();
     disk
 }
@@ -243,7 +244,7 @@ fn copy_row(db: &sled::Db, from: &[u8], to: &[u8]) {
     db.insert(to, value).unwrap();
 }
 
-/// Returns the blob files, the largest last.
+/// Returns the blob files, with the largest one last.
 fn blob_files(disk: &Disk) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for folder in fs::read_dir(disk.path().join("blobs")).unwrap() {

@@ -1,4 +1,4 @@
-//! Unusable state directories. Each error names the problem and says what to do.
+//! Unusable state directories. Each error describes the problem and says what to do.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -26,7 +26,7 @@ fn a_second_opening_names_the_holder() {
     assert_eq!(*named, path);
     assert_eq!(holder, "pid 41 (tidegate sync shop) since 2026-11-21T09:30:00.250Z");
     assert!(error.to_string().contains("stop that process"));
-    // The result is the same from another process.
+    // Another process gets the same result.
     let said = output_lines(command("open", &path, &[]));
     assert!(said.iter().any(|line| line.starts_with("refused Locked")), "{said:?}");
     disk.close();
@@ -69,7 +69,7 @@ fn missing_folders_are_created() {
     assert!(path.join("log").is_dir() && path.join("blobs").is_dir() && path.join("quarantine").is_dir());
 }
 
-/// Root ignores permissions, so when run as root, the test starts the program as an unprivileged user.
+/// Root ignores permissions. When run as root, the test therefore starts the program as an unprivileged user.
 #[test]
 fn missing_permission_is_named() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn missing_permission_is_named() {
     fs::set_permissions(&unreadable, Permissions::from_mode(0o755)).unwrap();
 }
 
-/// A blob that cannot be read because of permissions is not damaged.
+/// If a blob can't be read because of its permissions, it isn't damaged.
 #[test]
 fn nothing_is_quarantined_because_of_a_missing_permission() {
     let mut disk = Disk::create();
@@ -166,7 +166,7 @@ fn a_moved_removed_or_replaced_directory_is_detected_at_the_next_append() {
         for error in refusals {
             assert!(matches!(&error, LogError::Moved { path: named } if *named == path), "{what}: {error}");
         }
-        // A read-only check leaves the witness to the writes.
+        // A read-only check skips the witness, which only writes check.
         let seen = matches!(log.check_location(), Err(LogError::Moved { .. }));
         assert_eq!(seen, what != "without its witness", "{what}");
         if what == "replaced" {

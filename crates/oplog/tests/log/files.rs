@@ -1,5 +1,6 @@
-//! Damage to sled's own files, which are flipped, cut and garbled. In every case, the log can be opened, each operation is
-//! unchanged or reported, the bytes are kept, and the log accepts new events.
+//! Damage to sled's own files: flipped bits, truncation and garbage. In every case, the log can be opened,
+//! each operation is either unchanged or reported, the damaged bytes are kept, and the log accepts new
+//! events.
 
 use std::fs;
 use std::path::Path;
@@ -13,11 +14,12 @@ use crate::kit::{
     test_codecs, waves_passed,
 };
 
-/// Number of operations in the damaged log; each has as many events as `EVENTS`.
+/// Number of operations in the damaged log. Each has as many events as `EVENTS`.
 const OPERATIONS: u128 = 12;
 const EVENTS: u32 = 40;
 
-/// Returns the first events of every operation. Some are large, so that together they take up several of sled's segments.
+/// Returns the first events of every operation. Some are large, so that together they take up several of
+/// sled's segments.
 fn first_events(count: u32) -> Vec<Event> {
     let of = |wave: u32| match wave % 4 {
         0 => Event::Ended { phase: OperationPhase::Failed, notes: vec!["a long story; ".repeat(200)] },
@@ -53,7 +55,7 @@ pub fn copy_folder(from: &Path, to: &Path) {
     }
 }
 
-/// State of the operations after opening.
+/// State of the operations after the damaged log is opened.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Outcome {
     whole: usize,
@@ -96,7 +98,7 @@ fn check_damaged_log(path: &Path, what: &str) -> Outcome {
         assert!(quarantine.join("reason.txt").is_file(), "{what}");
     }
     drop(log);
-    // Opening the log again does not find new damage, and still knows the damage that was reported.
+    // Opening the log again finds no new damage, but still returns the damage that was reported before.
     let log: Log = crate::kit::open_log(path).unwrap_or_else(|error| panic!("{what}, again: {error}"));
     assert_eq!(log.damage(), crate::kit::without_new_damage(&damage), "{what}");
     assert_eq!(log.all_events(operation(99)).unwrap(), waves_passed(1..=1), "{what}");
@@ -111,7 +113,7 @@ fn open_after_damage(disk: &Disk, what: &str, tamper: impl FnOnce(&Path)) -> Out
     check_damaged_log(&path, what)
 }
 
-/// sled would drop everything after the damaged byte. Here at most the damaged record is lost.
+/// sled would drop everything after the damaged byte. Here, at most the damaged record is lost.
 #[test]
 fn a_flipped_bit_costs_at_most_one_operation() {
     let disk = filled_disk();
@@ -206,7 +208,7 @@ fn damage_to_other_database_files_is_handled() {
     assert_eq!(outcome.whole, whole);
 }
 
-/// If the witness is garbled, nothing is lost, but its damage is reported.
+/// If the witness is garbled, nothing is lost, but the damage to the witness is reported.
 #[test]
 fn a_garbled_witness_is_reported_and_loses_nothing() {
     let mut disk = filled_disk();
@@ -218,7 +220,8 @@ fn a_garbled_witness_is_reported_and_loses_nothing() {
     assert_eq!(disk.reopen().damage(), [], "the new one can speak");
 }
 
-/// The same holds for a missing witness. Without the report, an older copy of the log could be taken for the newest.
+/// The same holds if the witness is missing. Without the report, an older copy of the log could be mistaken
+/// for the newest.
 #[test]
 fn a_missing_witness_is_reported_and_loses_nothing() {
     let mut disk = Disk::create();
@@ -234,7 +237,7 @@ fn a_missing_witness_is_reported_and_loses_nothing() {
     copy_folder(&older, &log);
     let witness = disk.path().join("witness");
     fs::remove_file(&witness).unwrap();
-    // A reader cannot begin a new witness, so it reports the damage each time.
+    // A reader can't begin a new witness, so it reports the damage each time.
     for _ in 0..2 {
         let read = Log::open_read_only(disk.path(), Some(LogKey::new(&[7; 32])), test_codecs()).unwrap();
         let damage = read.damage();
@@ -249,7 +252,7 @@ fn a_missing_witness_is_reported_and_loses_nothing() {
     assert_eq!(disk.reopen().damage(), [], "the new one can speak");
 }
 
-/// An empty log has not lost anything: the first process may have been killed before it created the file.
+/// An empty log hasn't lost anything: the first process may have been killed before it created the witness.
 #[test]
 fn a_missing_witness_of_an_empty_log_is_no_damage() {
     let mut disk = Disk::create();
@@ -259,7 +262,8 @@ fn a_missing_witness_of_an_empty_log_is_no_damage() {
     assert_eq!(disk.open().damage(), []);
 }
 
-/// A finished operation must not be resumed from an earlier event, because later operations may have changed its work.
+/// A finished operation must not be resumed from an earlier event, because later operations may have changed
+/// its work.
 #[test]
 fn a_finished_operation_without_its_end_is_quarantined() {
     let mut disk = Disk::create();
@@ -281,8 +285,8 @@ fn a_finished_operation_without_its_end_is_quarantined() {
     assert!(damage_reasons(&damage, 1).iter().any(|reason| reason.contains("it had ended")), "{damage:?}");
 }
 
-/// If all events are present and only the summary is older than the end, the damage is reported to the owner, who can write the
-/// summary again.
+/// If all events are present and only the summary is older than the end, the damage is reported to the owner,
+/// who can write the summary again.
 #[test]
 fn a_finished_operation_with_an_older_summary_is_reported() {
     let mut disk = Disk::create();

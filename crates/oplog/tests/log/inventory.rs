@@ -1,4 +1,5 @@
-//! Inventories never lack a place, regardless of which operations or files are lost. In the worst case they are absent.
+//! Inventories never lack a place, regardless of which operations or files are lost. In the worst case, they
+//! are absent.
 
 use std::fs;
 
@@ -22,7 +23,7 @@ fn inventory_of(log: &impl Inventories, application: &str) -> Option<Application
     log.inventory(CLUSTER, application).unwrap()
 }
 
-/// Expected inventory, with or without a search of the whole cluster.
+/// Returns the expected inventory, with or without a search of the whole cluster.
 fn expected_inventory(numbers: std::ops::Range<u32>, searched: bool) -> Option<ApplicationInventory> {
     Some(ApplicationInventory { places: places(numbers), searched })
 }
@@ -47,7 +48,7 @@ fn inventory_grows_and_shrinks(mut kept: impl ReopenableLog) {
     log.append_all(vec![append_change(1, 1, InventoryChange::Extend(places(0..1)))]).unwrap();
     assert_eq!(inventory_of(log, "shop"), expected_inventory(0..1, false), "no search was made");
     log.append_all(vec![append_change(1, 2, InventoryChange::Begin(places(1..3)))]).unwrap();
-    // Several changes in one group, of two applications.
+    // One group contains several changes to two applications' inventories.
     let begin = InventoryChange::Begin(places(7..9));
     let other = Append { summary: operation_summary(2, "bank"), ..append_change_of("bank", 2, 1, begin) };
     let group = vec![
@@ -60,7 +61,7 @@ fn inventory_grows_and_shrinks(mut kept: impl ReopenableLog) {
     assert_eq!(inventory_of(log, "shop"), expected_inventory(1..5, true));
     assert_eq!(inventory_of(log, "bank"), expected_inventory(7..9, true));
     assert_eq!(log.inventory("elsewhere", "shop").unwrap(), None);
-    // An inventory of maximum size is a blob.
+    // A very large inventory is stored in a blob.
     log.append_all(vec![append_change(1, 5, InventoryChange::Extend(places(5..5_000)))]).unwrap();
     assert_eq!(inventory_of(kept.reopen(), "shop"), expected_inventory(1..5_000, true));
 }
@@ -133,7 +134,7 @@ fn an_inventory_without_its_blob_is_unknown() {
     assert_eq!(inventory_of(disk.reopen(), "shop"), None, "and when it is opened");
 }
 
-/// A salvage finds rows by their bytes, and may find outdated rows.
+/// A salvage finds rows by their bytes, so it may find outdated rows.
 #[test]
 fn a_salvaged_database_has_no_inventories() {
     let mut disk = Disk::create();

@@ -13,7 +13,7 @@ use crate::kit::{
     open_listing, open_options, operation, operation_summary, test_codecs, waves_passed,
 };
 
-/// An event of another machine.
+/// Event of another machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum VoyageEvent {
     Sailed { to: String },
@@ -41,7 +41,7 @@ pub fn sailed_to(to: &str) -> VoyageEvent {
     VoyageEvent::Sailed { to: to.to_owned() }
 }
 
-/// Returns events of a voyage, which belongs to an ApplicationSet and to no application.
+/// Returns events of a voyage, which belongs to an ApplicationSet but not to an application.
 pub fn voyage_append(number: u128, first_sequence: u64, ports: &[&str]) -> AppendOf<VoyageEvent> {
     let summary = Summary {
         application: None,
@@ -54,7 +54,7 @@ pub fn voyage_append(number: u128, first_sequence: u64, ports: &[&str]) -> Appen
     AppendOf::new(operation(number), first_sequence, events, summary)
 }
 
-/// A store that can be opened by programs with more or fewer known kinds.
+/// Store that can be opened by programs that know more or fewer kinds.
 trait OpenWithCodecs: ReopenableLog<Log: Store> {
     fn open_with_codecs(&mut self, codecs: Codecs) -> &Self::Log;
 }
@@ -78,7 +78,7 @@ pub fn all_codecs() -> Codecs {
     test_codecs().with_kind::<VoyageEvent>()
 }
 
-/// Returns the minimum retention: no history and no age.
+/// Returns the minimum retention, without history and age.
 fn minimal_retention() -> Retention {
     Retention { history: 0, summaries: 0, age: std::time::Duration::ZERO, open_events: 0 }
 }
@@ -118,7 +118,7 @@ fn an_unknown_kind_is_kept_and_named(mut kept: impl OpenWithCodecs) {
         ));
         log.compact(&minimal_retention(), NOW).unwrap();
         assert_eq!(whole(log), before, "not compacted, and not forgotten");
-        // The others continue.
+        // The other streams continue.
         let next = log.load_as::<Event>(operation(1)).unwrap().last_sequence + 1;
         log.append_all(vec![append_to_shop(1, next, waves_passed(9..=9))]).unwrap();
     }
@@ -206,7 +206,7 @@ fn only_the_latest_epoch_can_write(mut kept: impl ReopenableLog) {
     // A takeover doesn't need an event.
     log.append_all(vec![Append { events: vec![], ..with(8, next) }]).unwrap();
     assert!(matches!(log.append_all(vec![with(7, next)]), Err(LogError::Fenced { .. })));
-    // Another stream has its own epochs, also in the same group.
+    // Every stream has its own epochs, even within one group.
     log.append_all(vec![append_to_shop(9, next, waves_passed(1..=1)), with(8, next), with(9, next + 1)])
         .unwrap();
     assert_eq!(kept.reopen().entry(operation(1)).unwrap().unwrap().epoch.number(), 9);
@@ -240,7 +240,8 @@ fn the_process_that_took_a_stream_over_is_named() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// In any sequence of epochs, exactly those are accepted that are not lower than an epoch accepted before.
+    /// In any sequence of epochs, an epoch is accepted if and only if it isn't lower than any epoch accepted
+    /// before.
     #[test]
     fn an_outdated_epoch_never_writes_again(
         epochs in prop::collection::vec((1_u64..6, any::<bool>()), 1..30)
@@ -292,7 +293,7 @@ fn a_lookup_among_ten_thousand_summaries_reads_only_its_own() {
         (found, log.stats().reads - before)
     };
     let ids = |numbers: std::ops::Range<u128>| numbers.map(operation).collect::<Vec<_>>();
-    // One row of the index and one summary per result.
+    // Each result takes one index row and one summary.
     assert_eq!(read(Lookup::of_application("app-3")), (ids(30..40), 20));
     assert_eq!(read(Lookup::of_application("app-3").and_open()), (ids(39..40), 11));
     assert_eq!(read(Lookup::of_appset("fleet")), (ids(70..80), 20));

@@ -1,4 +1,5 @@
-//! Fixtures that several tests use: a record type, builders, and a state directory that tests can tamper with.
+//! Fixtures that several tests use: a record type, builders, and a state directory that tests can tamper
+//! with.
 
 use std::path::{Path, PathBuf};
 
@@ -11,7 +12,7 @@ use tidegate_oplog::{
 };
 use uuid::Uuid;
 
-/// An event. Its shape is in the golden log: variants may be added, never changed.
+/// Event of the test machine. The golden logs contain its format: variants may be added but never changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     Began { name: String, at: Timestamp },
@@ -35,7 +36,7 @@ impl LogRecord for Event {
     }
 }
 
-/// A state: the fold of the events.
+/// State of the test machine, folded from its events.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct State {
     pub waves: Vec<u32>,
@@ -54,7 +55,7 @@ impl LogRecord for State {
     }
 }
 
-/// Details in a listing. Their shape is in the golden log.
+/// Details in a listing entry. The golden logs contain their format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     pub destination: String,
@@ -87,12 +88,12 @@ pub type Memory = MemoryLog;
 pub type Append = AppendOf<Event>;
 pub type OperationSummary = Summary<Details>;
 
-/// A time after everything has ended.
+/// A time after all operations have ended.
 pub const NOW: Timestamp = Timestamp::from_millis(1_000_000);
 
-/// Test helpers on a log.
+/// Test helpers for a log.
 pub trait LogHelpers: OperationLog {
-    /// Returns all events from the first on; fails if any were compacted.
+    /// Returns all events, starting with the first. Fails if any were compacted.
     fn all_events(&self, stream: StreamId) -> Result<Vec<Event>, LogError> {
         self.events_as::<Event>(stream).map(|history| {
             assert_eq!(history.first_sequence, 1, "the first events are gone");
@@ -100,23 +101,23 @@ pub trait LogHelpers: OperationLog {
         })
     }
 
-    /// Compacts with the default retention except for the history.
+    /// Compacts with this history and otherwise the default retention.
     fn compact_to_history(&self, history: usize) -> Result<CompactionResult, LogError> {
         self.compact(&Retention::with_history(history), NOW)
     }
 
-    /// Returns the listing of all streams.
+    /// Returns the listing entries of all streams.
     fn listing(&self) -> Vec<(StreamId, OperationSummary)> {
         self.listing_of(Lookup::all())
     }
 
-    /// Returns the listing of matching streams.
+    /// Returns the listing entries of matching streams.
     fn listing_of(&self, lookup: Lookup) -> Vec<(StreamId, OperationSummary)> {
         let found = self.find_as::<Event>(lookup).unwrap();
         found.into_iter().map(|Entry { stream, summary, .. }| (stream, summary)).collect()
     }
 
-    /// Returns the ids of matching streams.
+    /// Returns the IDs of matching streams.
     fn ids_of(&self, lookup: &Lookup) -> Vec<StreamId> {
         self.find(lookup).unwrap().into_iter().map(|entry| entry.stream).collect()
     }
@@ -155,12 +156,12 @@ pub fn finished_summary(number: u128, application: &str) -> OperationSummary {
     line
 }
 
-/// Returns the expected listing of an open operation.
+/// Returns the expected listing entry of an open operation.
 pub fn open_listing(number: u128, application: &str) -> (StreamId, OperationSummary) {
     (operation(number), operation_summary(number, application))
 }
 
-/// Returns the expected listing of a finished operation.
+/// Returns the expected listing entry of a finished operation.
 pub fn ended_listing(number: u128, application: &str) -> (StreamId, OperationSummary) {
     (operation(number), finished_summary(number, application))
 }
@@ -170,7 +171,7 @@ pub fn append_to_shop(number: u128, first_sequence: u64, events: Vec<Event>) -> 
     Append::new(operation(number), first_sequence, events, operation_summary(number, "shop"))
 }
 
-/// A log that can be closed and opened again, with any storage.
+/// Log that can be closed and opened again, with any storage.
 pub trait ReopenableLog {
     type Log: Store;
     fn create() -> Self;
@@ -195,7 +196,7 @@ impl ReopenableLog for Memory {
     }
 }
 
-/// A temporary state directory, removed on drop.
+/// Temporary state directory, removed on drop.
 pub struct Disk {
     log: Option<Log>,
     pub folder: TempDir,
@@ -228,12 +229,12 @@ impl Disk {
         self.log = None;
     }
 
-    /// Replaces the log with one that was opened in another way.
+    /// Replaces the log with one that was opened differently.
     pub fn replace_log(&mut self, log: Log) -> &Log {
         self.log.insert(log)
     }
 
-    /// Runs `tamper` on the tree while the log is closed.
+    /// Runs `tamper` on the database tree while the log is closed.
     pub fn tamper(&mut self, tamper: impl FnOnce(&sled::Db)) {
         self.close();
         let db = open_database(&self.path());
@@ -255,13 +256,13 @@ pub fn test_holder() -> Holder {
     }
 }
 
-/// Returns the damage as a later opening reports it. Damage to the witness is reported once.
+/// Returns the damage that a later opening reports. Damage to the witness is reported only once.
 pub fn without_new_damage(damage: &[Damage]) -> Vec<Damage> {
     let lasting = damage.iter().filter(|damage| !is_witness_damage(damage));
     lasting.map(|damage| Damage { is_new: false, ..damage.clone() }).collect()
 }
 
-/// Returns true if a report is about the witness.
+/// Returns true if the damage concerns the witness.
 pub fn is_witness_damage(damage: &Damage) -> bool {
     damage.stream.is_none() && damage.reason.contains("the witness file")
 }
@@ -279,7 +280,7 @@ pub fn open_log(path: &Path) -> Result<Log, LogError> {
     SledLog::open(path, open_options())
 }
 
-/// Opens a log's tree directly. Waits for threads of the log that was just closed.
+/// Opens a log's database tree directly. Waits for the threads of a log that was just closed.
 pub fn open_database(path: &Path) -> sled::Db {
     for _ in 0..500 {
         match sled::Config::new().path(path.join("log")).cache_capacity(1 << 20).open() {
@@ -294,7 +295,7 @@ pub fn loaded_stream(events: Vec<Event>, last_sequence: u64) -> LoadedStreamOf<E
     LoadedStream { kind: Event::KIND, epoch: Epoch::FIRST, snapshot: None, events, last_sequence }
 }
 
-/// Returns the reports about an operation.
+/// Returns the damage reports about an operation.
 pub fn damage_reasons(damage: &[Damage], number: u128) -> Vec<&str> {
     let of = Some(operation(number));
     damage.iter().filter(|damage| damage.stream == of).map(|damage| damage.reason.as_str()).collect()

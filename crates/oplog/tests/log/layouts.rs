@@ -1,5 +1,5 @@
-//! Layouts of rows and of the records in them. Earlier layouts are read and continued; unknown layouts are refused, and their
-//! files stay unchanged.
+//! Layouts of rows and of the records in them. Earlier layouts are read and continued. Unknown layouts are
+//! refused, and their files stay unchanged.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -31,14 +31,14 @@ fn read_files(folder: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-/// Returns the names of the files that state a layout.
+/// Returns the names of the files that specify a layout.
 fn layout_files(disk: &Disk) -> Vec<String> {
     let entries = fs::read_dir(disk.path().join("log")).unwrap();
     let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
     names.filter(|name| name.starts_with("layout-")).collect()
 }
 
-/// Returns a state directory with one operation, whose log is closed.
+/// Returns a state directory with one operation and a closed log.
 fn closed_disk() -> Disk {
     let mut disk = Disk::create();
     disk.open().append_all(vec![append_to_shop(1, 1, waves_passed(1..=2))]).unwrap();
@@ -47,7 +47,7 @@ fn closed_disk() -> Disk {
     disk
 }
 
-/// Opens a log for writing and for reading, which changes nothing, and returns the errors.
+/// Tries to open a log for writing and for reading, checks that nothing changes, and returns the errors.
 fn open_errors(disk: &Disk) -> [LogError; 2] {
     let before = read_files(&disk.path());
     let errors = [
@@ -96,7 +96,7 @@ fn an_earlier_log_is_marked_only_when_it_is_written_to() {
     assert!(disk.path().join("log/layout-1").exists());
 }
 
-/// Events of a newer program in which the fields of one event have changed: kind 2 has become kind 4.
+/// Events of a newer program in which the fields of one event have changed, so that kind 2 has become kind 4.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 enum ChangedEvent {
     Began { name: String, at: Timestamp },
@@ -130,7 +130,7 @@ impl LogRecord for ChangedEvent {
     }
 }
 
-/// The state of the later program.
+/// State of the newer program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ChangedState {
     waves: Vec<(u32, Option<u32>)>,
@@ -154,7 +154,7 @@ impl LogRecord for ChangedState {
     }
 }
 
-/// The details of the later program.
+/// Details of the newer program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct ChangedDetails {
     message: String,
@@ -218,7 +218,7 @@ fn records_of_an_earlier_layout_are_readable_and_continued() {
     assert_eq!(log.load_as::<ChangedEvent>(operation(3)).unwrap().snapshot, snapshot.map(|state| (4, state)));
     assert_eq!(log.entry_as::<ChangedEvent>(operation(3)).unwrap().unwrap().summary, line);
     drop(log);
-    // The older program names the record, and leaves it where it is.
+    // The older program reports the record and leaves it unchanged.
     let log = disk.reopen();
     assert_eq!(log.damage(), []);
     let impaired: Vec<_> = log.impaired_streams().into_iter().map(|impaired| impaired.stream).collect();

@@ -1,4 +1,5 @@
-//! Tests of the log through its public API: one program, so that it is built and linked once.
+//! Tests of the log through its public API. They are a single program, so that it is built and linked only
+//! once.
 
 #![allow(
     clippy::unwrap_used,

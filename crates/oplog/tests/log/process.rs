@@ -1,4 +1,5 @@
-//! Guarantees that only a real process can break: acknowledged groups survive if the process is killed, and are on disk.
+//! Guarantees that only a real process can violate: acknowledged groups are on disk, and survive if the
+//! process is killed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,13 +14,13 @@ use crate::child::{
 use crate::kit::prelude::*;
 use crate::kit::{self, Event, operation};
 
-/// Checks that all groups up to the last acknowledged one are present, and that the next group is present either completely or
-/// not at all.
+/// Checks that all groups up to the last acknowledged one are present, and that the next group is either
+/// complete or absent.
 fn check_acknowledged(directory: &Path, acknowledged: u64, padding: usize) -> u64 {
     check_acknowledged_from(directory, acknowledged, padding, 1)
 }
 
-/// Makes the same check for operations that may have lost events before `kept_from`.
+/// Makes the same check for operations whose events before `kept_from` may have been removed.
 fn check_acknowledged_from(directory: &Path, acknowledged: u64, padding: usize, kept_from: u64) -> u64 {
     let log = kit::open_log(directory).unwrap();
     assert_eq!(log.damage(), [], "a crash does not cause damage");
@@ -50,8 +51,8 @@ fn no_acknowledged_group_is_lost_when_the_process_is_killed() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");
     let mut last = 0;
-    // Number of acknowledgments to wait for. The point within the next group at which the process is killed depends on the
-    // machine.
+    // Numbers of acknowledgments to wait for. The point within the next group at which the process is killed
+    // depends on the machine.
     for acks in [0, 1, 2, 3, 5, 8, 13, 0, 21, 1, 4, 30, 2, 6, 0, 9, 26, 3, 1, 17, 7, 11, 0, 5, 2] {
         let acknowledged = kill_after("append", &directory, acks).unwrap_or(last);
         last = check_acknowledged(&directory, acknowledged, PADDING);
@@ -75,13 +76,14 @@ fn nothing_is_lost_when_the_process_is_killed_during_a_compaction() {
         );
         let log = kit::open_log(&directory).unwrap();
         let kept = log.events_as::<Event>(operation(1)).map_or(0, |history| history.events.len());
-        // Events that the newest snapshot does not cover, and events since the interrupted compaction.
+        // These are events that the newest snapshot doesn't cover, and events since the interrupted
+        // compaction.
         assert!(kept <= 20, "{kept} events of {last} are kept");
     }
     assert!(last > 80);
 }
 
-/// Parses a line of strace's report into the thread and the call with its result.
+/// Parses strace's output into pairs of a thread and a system call with its result.
 fn parse_calls(trace: &str) -> Vec<(u32, String)> {
     let mut started: BTreeMap<u32, String> = BTreeMap::new();
     let mut calls = Vec::new();
@@ -121,7 +123,8 @@ fn every_acknowledged_group_was_synced_to_the_disk_first() {
 
     let db = "/state/log/db>";
     let (mut acknowledged, mut synced_blobs) = (0, 0);
-    // Since the last acknowledgment: sled has written its file, the file was synced after that, and the witness was written.
+    // Since the last acknowledgment, sled has written its file, the file was synced afterwards, and the
+    // witness was written.
     let (mut written, mut synced, mut witnessed) = (false, false, false);
     for (_, call) in parse_calls(&fs::read_to_string(&report).unwrap()) {
         let succeeded = !call.contains("= -1");
@@ -152,12 +155,12 @@ fn every_acknowledged_group_was_synced_to_the_disk_first() {
     );
 }
 
-/// A file size limit simulates a full disk without mounting a small one: the same calls fail.
+/// A file size limit simulates a full disk without mounting a small one, because the same calls fail.
 #[test]
 fn a_file_size_limit_poisons_the_log_and_loses_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let directory = folder.path().join("state");
-    // Blocks of 512 bytes: 1.2 MiB, between two and three of sled's segments.
+    // Blocks of 512 bytes. The limit is 1.2 MiB, between two and three of sled's segments.
     let limited = ["sh", "-c", "trap '' XFSZ; ulimit -f 2400; exec \"$0\" \"$@\""];
     let said = output_lines(command("fill", &directory, &limited));
     let acknowledged =

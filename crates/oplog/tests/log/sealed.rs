@@ -1,4 +1,4 @@
-//! Content on disk is ciphertext, in every copy, and a wrong key doesn't cause any loss.
+//! Content on disk is always ciphertext, in every copy, and a wrong key doesn't cause any loss.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +22,8 @@ pub fn list_files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Checks that no file in the state directory contains the secret, neither as a whole nor in halves, as compression might leave
-/// it.
+/// Checks that no file in the state directory contains the secret, either as a whole or in halves, as
+/// compression might leave it.
 fn assert_secret_hidden(folder: &Path) {
     let (start, end) = SECRET.split_at(8);
     for path in list_files(folder) {
@@ -35,7 +35,7 @@ fn assert_secret_hidden(folder: &Path) {
     }
 }
 
-/// Writes an operation with a large record and a manifest that contain the secret.
+/// Writes an operation with a large record and a manifest, both of which contain the secret.
 fn write_secret_operation(log: &Log) {
     let manifests = log.put_blob(format!("password: {SECRET}").as_bytes()).unwrap();
     let large = Event::Began { name: SECRET.repeat(1000), at: kit::operation_summary(1, "shop").started_at };
@@ -51,7 +51,7 @@ fn manifests_and_large_records_are_encrypted_everywhere() {
     write_secret_operation(disk.open());
     disk.close();
     assert_secret_hidden(disk.folder.path());
-    // The quarantine copies blobs.
+    // The quarantine contains copies of blobs.
     disk.tamper(|db| {
         drop(db.remove([b"f".as_slice(), operation(1).0.as_bytes(), &1_u64.to_be_bytes()].concat()))
     });
@@ -96,7 +96,7 @@ fn with_another_key_nothing_is_read_written_or_quarantined() {
     assert!(matches!(error, LogError::KeyMissing { .. }), "{error}");
     assert_eq!(list_files(disk.folder.path()), before);
 
-    // The check also works if the fingerprint is not recorded, because the blobs contain it.
+    // The check also works if the fingerprint isn't recorded, because the blobs contain it.
     fs::remove_file(disk.path().join("key-id")).unwrap();
     let other =
         OpenOptions { holder: test_holder(), key: Some(LogKey::new(&[9; 32])), codecs: test_codecs() };

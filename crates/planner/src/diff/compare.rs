@@ -5,8 +5,8 @@ use super::path::{Path, Step};
 use super::quantity;
 use crate::known_kinds::is_application;
 
-/// Groups whose types are compiled into Kubernetes: the server drops zero values, rewrites quantities and merges some
-/// lists by key. Custom resources are stored as written.
+/// API groups whose types are compiled into Kubernetes. For these types, the server drops zero values,
+/// rewrites quantities and merges some lists by key. Custom resources are stored as written.
 const BUILT_IN_GROUPS: [&str; 21] = [
     "",
     "admissionregistration.k8s.io",
@@ -31,8 +31,9 @@ const BUILT_IN_GROUPS: [&str; 21] = [
     "storage.k8s.io",
 ];
 
-/// Fields of built-in kinds that the server doesn't store if they are zero, false or empty. For other fields,
-/// such a value can differ from an absent field: `automountServiceAccountToken: false` is not the default.
+/// Fields of built-in kinds that the server doesn't store if they are zero, false or empty. In other fields,
+/// such a value can differ from an absent field: for example, `automountServiceAccountToken: false` is not
+/// the default.
 const ZERO_IS_ABSENT: [&str; 13] = [
     "hostIPC",
     "hostNetwork",
@@ -49,7 +50,7 @@ const ZERO_IS_ABSENT: [&str; 13] = [
     "value",
 ];
 
-/// Fields that hold quantities, directly or in nested maps.
+/// Fields that contain quantities, directly or in nested maps.
 const QUANTITY_FIELDS: [&str; 13] = [
     "averageValue",
     "capacity",
@@ -66,7 +67,7 @@ const QUANTITY_FIELDS: [&str; 13] = [
     "sizeLimit",
 ];
 
-/// Lists whose items are identified by these fields, so that other managers can add items.
+/// Lists whose items are identified by these fields. Other managers can add items to them.
 const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("containers", &["name"]),
     ("env", &["name"]),
@@ -80,8 +81,8 @@ const KEYED_LISTS: [(&str, &[&str]); 11] = [
     ("volumes", &["name"]),
     ("webhooks", &["name"]),
 ];
-/// Lists in Argo CD Applications whose items are identified by these fields. A comparison treats each list as
-/// a whole.
+/// Lists in Argo CD Applications whose items are identified by these fields. Comparisons still treat each
+/// list as a whole.
 const APPLICATION_LISTS: [(&str, &[&str]); 8] = [
     ("env", &["name"]),
     ("extVars", &["name"]),
@@ -105,7 +106,7 @@ pub(super) struct ComparisonRules<'t> {
 }
 
 impl<'t> ComparisonRules<'t> {
-    /// Returns the rules for the kind of an object.
+    /// Returns the rules for comparing objects of the target's kind.
     pub fn for_kind(target: &'t Object) -> Self {
         Self {
             kind: target.kind(),
@@ -114,7 +115,7 @@ impl<'t> ComparisonRules<'t> {
         }
     }
 
-    /// Returns the rules for finding a corresponding place in another object of the kind.
+    /// Returns the rules for finding a field's counterpart in another object of the same kind.
     pub fn for_locating(target: &'t Object) -> Self {
         Self {
             matches_application_items: is_application(target.group(), target.kind()),
@@ -122,12 +123,12 @@ impl<'t> ComparisonRules<'t> {
         }
     }
 
-    /// Returns true if a field holds quantities.
+    /// Returns true if a field contains quantities.
     pub fn is_quantity(&self, name: &str) -> bool {
         self.is_built_in && QUANTITY_FIELDS.contains(&name)
     }
 
-    /// Returns true if this value is equivalent to omitting the field.
+    /// Returns true if setting this value is equivalent to omitting the field.
     pub fn is_same_as_absent(&self, name: &str, value: &Value) -> bool {
         let zero = self.is_built_in && ZERO_IS_ABSENT.contains(&name);
         match value {
@@ -145,7 +146,7 @@ impl<'t> ComparisonRules<'t> {
         one == other || is_same_number(one, other) || (quantity && quantity::is_same_quantity(one, other))
     }
 
-    /// Returns the fields that identify the items of a list, if any.
+    /// Returns the fields that identify the items of a list, or `None` if the list is owned as a whole.
     pub fn item_keys(&self, name: &str, items: &[Value]) -> Option<&'static [&'static str]> {
         if !items.iter().all(Value::is_object) {
             return None;
@@ -166,8 +167,8 @@ impl<'t> ComparisonRules<'t> {
         KEYED_LISTS.iter().find(|(list, _)| *list == name).map(|(_, keys)| *keys)
     }
 
-    /// Returns the place in `to` that corresponds to a place in `from`. Items of keyed lists are matched by
-    /// their keys. The place itself may be missing, but the items above it must exist.
+    /// Returns the path in `to` that corresponds to a path in `from`. Items of keyed lists are matched by
+    /// their keys. The value at the returned path may be missing, but the list items above it must exist.
     pub fn counterpart(&self, path: &Path, from: &Value, to: &Value) -> Option<Path> {
         let (mut from, mut to) = (Some(from), Some(to));
         let mut list = "";
@@ -199,8 +200,8 @@ impl<'t> ComparisonRules<'t> {
     }
 }
 
-/// Returns true if an item of a keyed list has these keys. An absent key matches any value, because the
-/// server has filled it in. The only known default is TCP for the protocol of a port.
+/// Returns true if an item of a keyed list has these keys. If a key is absent, any value matches because the
+/// server fills it in. The only known default is TCP, for the protocol of a port.
 pub(super) fn is_same_item<'v>(
     keys: &[&str],
     item: &Value,

@@ -1,4 +1,4 @@
-//! Field owners of live objects.
+//! Field ownership in live objects.
 //!
 //! The server records owners in `managedFields`: `f:name` is a field, `k:{…}` is the list item with these
 //! keys, `v:…` is an item of a set, and `.` is the node itself. The records are stored as a map or as its
@@ -14,7 +14,7 @@ use super::compare::is_same_item;
 use super::path::{Path, Step};
 use super::{is_tracking_annotation, normalize};
 
-/// Returns the fields outside the status that matching managers own.
+/// Returns the fields that the selected managers own outside the status.
 fn managed_field_trees(
     live: &Object,
     is_meant: impl Fn(&Value) -> bool,
@@ -23,25 +23,25 @@ fn managed_field_trees(
     entries.filter(move |entry| is_meant(entry)).filter_map(managed_fields)
 }
 
-/// Returns the fields that a manager wrote by updates, split into the fields that Tidegate takes over and
-/// those that stay.
+/// Returns the fields that a manager wrote by updates, split into those that Tidegate takes over and those
+/// that stay with the manager.
 fn split_update_fields(live: &Object, manager: &str) -> Vec<FieldHandover> {
     managed_field_trees(live, |entry| is_entry_of(entry, manager, "Update"))
         .map(|tree| FieldHandover::split(live, manager, &tree))
         .collect()
 }
 
-/// Fields of one manager that Tidegate takes over.
+/// One manager's fields that Tidegate takes over.
 pub(super) struct TakenOverPart {
     fields: FieldHandover,
     origin: ManifestOrigin,
 }
 
-/// Fields of a manager that are known to come from a manifest.
+/// Information about which of a manager's fields came from a manifest.
 enum ManifestOrigin {
-    /// All fields, because they were written by server-side apply.
+    /// All fields came from a manifest, because they were written by server-side apply.
     All,
-    /// Fields of the manifest that client-side apply recorded in the object.
+    /// The fields in the last-applied annotation came from a manifest.
     LastApplied(Arc<Value>),
     /// Unknown: some of the fields may be server defaults.
     Unknown,
@@ -84,7 +84,7 @@ pub(super) fn taken_over_parts(live: &Object, managers: &[String]) -> Vec<TakenO
     parts.collect()
 }
 
-/// Returns the manifest of the last client-side apply in the form in which the server would store it.
+/// Returns the manifest of the last client-side apply, in the form in which the server would store it.
 fn last_applied(live: &Object) -> Option<Value> {
     let text = live.annotation(annotations::LAST_APPLIED)?;
     let manifest = Object::try_from(serde_json::from_str::<Value>(text).ok()?).ok()?;
@@ -112,9 +112,9 @@ fn own_field_trees(live: &Object) -> impl Iterator<Item = Cow<'_, Map<String, Va
     managed_field_trees(live, |entry| is_entry_of(entry, annotations::FIELD_MANAGER, "Apply"))
 }
 
-/// Returns the places of fields in a value that only these managers own, excluding fields that they keep and
-/// fields that didn't come from a manifest. Once Tidegate has taken over these fields, its apply removes
-/// them.
+/// Returns the paths of the fields in `value` that only these managers own. Excludes fields that the managers
+/// retain and fields that didn't come from a manifest. After a takeover, Tidegate's apply removes the
+/// returned fields.
 pub(super) fn exclusive_fields(managers: &[String], predicted: &Object, value: &Value) -> Vec<Path> {
     let is_taken = |entry: &Value| managers.iter().any(|manager| can_be_taken_over(entry, manager));
     let others: Vec<_> = managed_field_trees(predicted, |entry| !is_taken(entry)).collect();
@@ -152,8 +152,8 @@ fn collect_exclusive(
     }
 }
 
-/// Looks up a name in a recorded manifest. Returns `None` if the name is missing there, and `Some(None)` if
-/// there is no recorded manifest.
+/// Looks up a name in a recorded manifest. Returns `None` if the manifest doesn't contain the name, and
+/// `Some(None)` if no manifest was recorded.
 #[expect(clippy::option_option, reason = "an absent record and an absent field are different")]
 fn find_in_last_applied<'v>(name: &str, noted: Option<&'v Value>) -> Option<Option<&'v Value>> {
     match noted {
@@ -162,8 +162,8 @@ fn find_in_last_applied<'v>(name: &str, noted: Option<&'v Value>) -> Option<Opti
     }
 }
 
-/// Returns the places in the live object that the target no longer has. Includes only places written by
-/// Tidegate or by a manager whose fields it takes over.
+/// Returns the paths in the live object that the target no longer contains. Includes only fields that were
+/// written by Tidegate or by a manager whose fields it takes over.
 pub(super) fn dropped_fields(target: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
     let mut walk = DroppedFields { path: Path::default(), found: Vec::new() };
     let is_spec = |(name, _): &(&String, &Value)| name.as_str() != "f:status";
@@ -177,9 +177,9 @@ pub(super) fn dropped_fields(target: &Value, live: &Object, taken: &[String]) ->
     walk.found
 }
 
-/// Returns all places in a value of the live object that Tidegate wrote through applies or updates, limited
-/// to fields that manifests can contain. After an update, these places include server defaults, which the
-/// server attributes to Tidegate.
+/// Returns the paths of all fields in `value` that Tidegate wrote by applies or updates, limited to fields
+/// that manifests can contain. After an update, the result includes server defaults, because the server
+/// attributes them to Tidegate.
 pub(super) fn written_fields(live: &Object, value: &Value) -> Vec<Path> {
     let updated = split_update_fields(live, annotations::FIELD_MANAGER).into_iter();
     let mut places = Vec::new();
@@ -191,7 +191,7 @@ pub(super) fn written_fields(live: &Object, value: &Value) -> Vec<Path> {
 }
 
 /// Returns true if manifests control a field. In `metadata`, only labels and annotations count, because
-/// finalizers and owners can come from controllers.
+/// controllers can add finalizers and owner references.
 fn is_manifest_field(path: &Path) -> bool {
     let name = |step: &Step| match step {
         Step::Field(name) => name.clone(),
@@ -231,7 +231,7 @@ impl DroppedFields {
             self.path.0.push(step);
             match resolve_field(name, target) {
                 None => self.found.push(self.path.clone()),
-                // If the type has changed in the target, the value comparison detects it.
+                // If the target has a value of another type here, the comparison of values detects it.
                 Some((_, wanted)) if wanted.is_object() || wanted.is_array() => {
                     self.visit_fields(below.iter(), wanted, (in_live, noted));
                 }
@@ -242,7 +242,7 @@ impl DroppedFields {
     }
 }
 
-/// Resolves a recorded name in a value.
+/// Resolves a name from `managedFields` in a value.
 fn resolve_field<'v>(name: &str, value: &'v Value) -> Option<(Step, &'v Value)> {
     match name.split_once(':')? {
         ("f", name) => value.as_object()?.get(name).map(|below| (Step::Field(name.to_owned()), below)),
@@ -265,7 +265,7 @@ fn find_item<'v>(list: &'v Value, is_meant: impl Fn(&&'v Value) -> bool) -> Opti
     items.map(|(index, item)| (Step::Item(index), item)).find(|(_, item)| is_meant(item))
 }
 
-/// Returns the places of a manager's fields in a value.
+/// Returns the paths of a manager's fields in a value.
 pub(super) fn field_places(manager: &str, live: &Object, value: &Value) -> Vec<Path> {
     let mut places = Vec::new();
     for tree in managed_field_trees(live, |entry| text_field(entry, "manager") == manager) {
@@ -287,8 +287,8 @@ fn collect_leaves(tree: &Map<String, Value>, value: &Value, path: &mut Path, pla
     }
 }
 
-/// Returns true if Tidegate owns a place, a parent that is owned as a whole, or a part of the place. `value`
-/// is the compared part of the live or predicted object.
+/// Returns true if Tidegate owns the field at a path, part of the field, or a parent that is owned as a
+/// whole. `value` is the compared part of the live or predicted object.
 pub(super) fn is_owned(object: &Object, value: &Value, path: &Path) -> bool {
     own_field_trees(object).any(|tree| covers_path(&tree, value, &path.0))
 }
@@ -324,7 +324,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Returns the same object with its `managedFields` records as text.
+    /// Returns the object with its `managedFields` entries as JSON text.
     fn with_fields_as_text(live: &Object) -> Object {
         let mut value = live.as_value().clone();
         for entry in value["metadata"]["managedFields"].as_array_mut().unwrap() {

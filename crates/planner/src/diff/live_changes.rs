@@ -1,4 +1,4 @@
-//! Changes to a live object since a decision was made about it.
+//! Changes that were made to a live object after a plan was based on it.
 
 use serde_json::Value;
 use tidegate_model::Object;
@@ -8,14 +8,14 @@ use super::path::{Path, Step, remove_all};
 use super::walk::{ValueDifference, Walk};
 use super::{Comparer, mask, normalize};
 
-/// Field that has changed.
+/// Field whose value has changed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LiveFieldChange {
     /// JSON pointer; empty if unknown.
     pub path: String,
-    /// Old and new value if they are short and not secret: `was 2 and is 5`.
+    /// Old and new value if they are short and not secret, such as `was 2 and is 5`.
     pub description: String,
-    /// True if the manifest contains the field, or if it is unknown whether it does.
+    /// True if the manifest contains the field or might contain it.
     pub is_in_manifest: bool,
 }
 
@@ -23,8 +23,8 @@ pub struct LiveFieldChange {
 const SHOWN_MAX: usize = 60;
 
 impl Comparer {
-    /// Returns the part of a live object to store for a later comparison: all compared fields, without the
-    /// values of a Secret.
+    /// Returns the part of a live object to store for a later comparison: all compared fields, without Secret
+    /// values.
     pub fn comparable_state(&self, live: &Object) -> Value {
         let mut seen = normalize::normalize_live(live);
         remove_all(&mut seen, self.rules.paths(live, live.as_value(), live));
@@ -35,8 +35,8 @@ impl Comparer {
     }
 
     /// Returns the fields of an object that have changed since it was [stored](Comparer::comparable_state).
-    /// Secret values are not stored, so any write to a Secret counts as a possible change to a field of the
-    /// manifest.
+    /// Secret values are not stored, so any write to a Secret counts as a possible change to a manifest
+    /// field.
     pub fn changes_since(
         &self,
         target: Option<&Object>,
@@ -63,7 +63,7 @@ impl Comparer {
             })
             .collect();
         if moved.is_empty() && is_written && normalize::is_secret(live) {
-            let text = "was written, but its changed fields are unknown because the plan stores no values of Secrets".to_owned();
+            let text = "was written, but its changed fields are unknown because the plan does not store Secret values".to_owned();
             moved.push(LiveFieldChange {
                 path: String::new(),
                 description: text,
@@ -74,7 +74,7 @@ impl Comparer {
     }
 }
 
-/// Returns true if a manifest contains a place, or a value owned as a whole that includes the place.
+/// Returns true if a manifest contains the field at a path, or a value owned as a whole that includes it.
 fn contains_place(rules: &ComparisonRules<'_>, wanted: &Value, path: &Path, side: &Value) -> bool {
     let (mut at, mut there) = (wanted, Some(side));
     let mut list = "";
@@ -100,7 +100,7 @@ fn contains_place(rules: &ComparisonRules<'_>, wanted: &Value, path: &Path, side
                     None => return false,
                 }
             }
-            // The manifest has another value in place of the map or list.
+            // The manifest has a value of another type here.
             _ => return true,
         };
         at = below;

@@ -1,14 +1,14 @@
-//! Masking of Secret values in differences. Only the equality of values stays visible.
+//! Masking of Secret values in differences. Only the fact that two values are equal stays visible.
 
 use serde_json::Value;
 
-/// Replacement for a live value or an unchanged value.
+/// Mask for a live value, or for a predicted value that is unchanged.
 const UNCHANGED_MASK: &str = "++++++++";
-/// Replacement for a value that differs from the live one.
+/// Mask for a predicted value that differs from the live value.
 const CHANGED_MASK: &str = "+++++++++";
 const FIELDS: [&str; 2] = ["data", "stringData"];
 
-/// Masks the values of a Secret before and after a change. Equal values get equal replacements, regardless of
+/// Masks the values of a Secret before and after a change. Equal values get the same mask, regardless of
 /// their lengths.
 pub(super) fn mask_secret_values(before: &mut Value, after: &mut Value) {
     for field in FIELDS {
@@ -29,7 +29,7 @@ pub(super) fn mask_secret_values(before: &mut Value, after: &mut Value) {
     }
 }
 
-/// Masks the values of a map. If the field isn't a map, masks it as a whole.
+/// Masks the values of a map. Masks a field of any other type as a whole.
 fn mask_field(field: &mut Value, run: &dyn Fn(Option<&str>, &Value) -> &'static str) {
     match field {
         Value::Object(values) => {

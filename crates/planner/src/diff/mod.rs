@@ -1,13 +1,13 @@
 //! Comparison of live objects with their targets.
 //!
 //! There are two comparisons, a cheap one and an exact one. The cheap comparison uses only the target: it
-//! checks that the live object has every field of the target with the same value, and that every field
-//! Tidegate wrote is still in the target. All other fields (server defaults, fields of other managers) are
-//! not differences. If the cheap comparison doesn't find a difference, the object is in sync. A difference
-//! can be due to server behavior, such as the pruning of unknown fields, so the exact comparison then
-//! compares the live object with the server's prediction.
+//! checks that the live object has every field of the target with the same value, and that the target still
+//! contains every field that Tidegate wrote. All other fields (server defaults, fields of other managers) are
+//! not differences. If the cheap comparison finds no difference, the object is in sync. If it does, the
+//! difference may be caused by server behavior, such as the pruning of unknown fields. The exact comparison
+//! then compares the live object with the server's prediction.
 //!
-//! Neither comparison counts fields that match an `ignoreDifferences` entry.
+//! Both comparisons ignore fields that match an `ignoreDifferences` entry.
 
 mod compare;
 mod field_ownership;
@@ -36,31 +36,31 @@ pub use live_changes::LiveFieldChange;
 use path::{Path, Step, remove_all};
 use walk::{ValueDifference, Walk};
 
-/// Field that differs.
+/// Field with a different value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Change {
-    /// JSON pointer into the predicted object, or, for a removed field, into the live object. Empty for the whole
-    /// object.
+    /// JSON pointer into the predicted object or, for a removed field, into the live object. Empty for the
+    /// whole object.
     pub path: String,
-    /// Live value.
+    /// Value in the live object.
     pub before: Option<Value>,
-    /// Predicted value.
+    /// Value in the predicted object.
     pub after: Option<Value>,
 }
 
 /// Compared parts of an object before and after a sync. Secret values are masked.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Difference {
-    /// The live object; null if it does not exist.
+    /// The live object, or null if it doesn't exist.
     pub before: Value,
-    /// The predicted object; null if it would be deleted.
+    /// The predicted object, or null if it would be deleted.
     pub after: Value,
-    /// Differences between the two; empty if they are equal.
+    /// Differences between the two objects. Empty if the objects are equal.
     pub changes: Vec<Change>,
 }
 
 impl Difference {
-    /// Returns the difference for an object that would be created or deleted, so that one side is absent.
+    /// Returns the difference for an object that would be created or deleted, so one side is missing.
     pub fn one_sided(before: Option<&Object>, after: Option<&Object>) -> Self {
         let shown = |object: Option<&Object>| object.map_or(Value::Null, normalize::normalize_live);
         let (mut before_value, mut after_value) = (shown(before), shown(after));
@@ -73,17 +73,17 @@ impl Difference {
     }
 }
 
-/// Fields that Tidegate takes over on apply. A dry run can't include them.
+/// Fields that Tidegate takes over during the apply. A dry run doesn't reflect the takeover.
 #[derive(Clone, Copy, Debug)]
 pub struct TakenOverFields<'a> {
-    /// Managers of these fields.
+    /// Managers that own these fields.
     pub managers: &'a [String],
-    /// Server's prediction for the target as if the object didn't exist, if known. It shows which fields the
-    /// server fills in again.
+    /// The server's prediction for the target as if the object didn't exist, if known. It shows which fields
+    /// the server would fill in again.
     pub prediction_without_live: Option<&'a Object>,
 }
 
-/// Compares objects according to one request's `ignoreDifferences` and tracking settings.
+/// Compares objects according to a request's `ignoreDifferences` and tracking settings.
 #[derive(Default)]
 pub struct Comparer {
     rules: IgnoreRules,
@@ -97,11 +97,11 @@ impl Comparer {
         (Self { rules, tracking: tracking.clone() }, errors)
     }
 
-    /// Returns the path of the first field in which the live object differs from the target; `None` if it is certainly
-    /// in sync.
+    /// Returns the path of the first field in which the live object differs from the target, or `None` if the
+    /// object is certainly in sync.
     ///
-    /// Objects that can't be compared, for example because of different API versions, count as different.
-    /// `taken` contains the managers whose fields Tidegate takes over on apply.
+    /// Objects that can't be compared, for example because their API versions differ, count as different.
+    /// `taken` contains the managers whose fields Tidegate takes over during the apply.
     pub(crate) fn first_difference(
         &self,
         target: &Object,
@@ -114,8 +114,8 @@ impl Comparer {
         })
     }
 
-    /// Returns the path of the first target field that is missing in the live object or has a different value
-    /// there. Additional live fields don't count.
+    /// Returns the path of the first target field that the live object lacks or has with a different value.
+    /// Additional fields of the live object don't count.
     pub(crate) fn first_target_difference(&self, target: &Object, live: &Object) -> Option<String> {
         if target.text("/apiVersion") != live.text("/apiVersion") {
             return Some("/apiVersion".to_owned());
@@ -127,9 +127,9 @@ impl Comparer {
     }
 
     /// Returns the changes that the server would make. `predicted` is the server's response to a dry run of
-    /// the target. If `filtered` is set, changes that admission webhooks make to fields Tidegate doesn't own
-    /// are ignored, unless the object has `IncludeMutationWebhook=true`. This requires field owners in the
-    /// prediction, so the dry run must be a server-side apply.
+    /// the target. If `filtered` is set, changes that admission webhooks make to fields not owned by Tidegate
+    /// are ignored, unless the object has `IncludeMutationWebhook=true`. Filtering requires field owners in
+    /// the prediction, so the dry run must be a server-side apply.
     pub fn predicted_difference(
         &self,
         target: &Object,
@@ -158,8 +158,8 @@ impl Comparer {
             }
         };
         if normalize::is_secret(live) {
-            // The server records the writer of `stringData` but stores `data`, so the owner of `data` is
-            // unknown.
+            // The server records who wrote `stringData` but stores the values as `data`, so the owner of
+            // `data` is unknown.
             remove_taken(&mut after);
             mask::mask_secret_values(&mut before, &mut after);
         } else {
@@ -171,13 +171,13 @@ impl Comparer {
         masked_difference(target, before, after)
     }
 
-    /// Returns true if the object itself records which of these managers' fields no longer come from a
-    /// manifest. Otherwise the fields may include server defaults.
+    /// Returns true if the object records which of these managers' fields came from a manifest. Otherwise the
+    /// fields may include server defaults.
     pub fn can_tell_taken_over(live: &Object, managers: &[String]) -> bool {
         field_ownership::taken_over_parts(live, managers).iter().all(field_ownership::TakenOverPart::is_exact)
     }
 
-    /// Estimates the changes without asking the server, for objects that the server rejects.
+    /// Estimates the changes without a dry run, for objects that the server rejects.
     pub fn estimated_difference(&self, target: &Object, live: &Object, taken: &[String]) -> Difference {
         let wanted = normalize::normalize_target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
@@ -200,7 +200,7 @@ impl Comparer {
         masked_difference(target, before, after)
     }
 
-    /// Returns the places at which the live object lacks fields of the target or has other values.
+    /// Returns the differences at which the live object lacks a target field or has another value.
     fn local_differences<'v>(
         &self,
         target: &Object,
@@ -220,9 +220,9 @@ impl Comparer {
         walk.into_differences()
     }
 
-    /// Returns true if a live object belongs to its application only by a label that another program set, so
-    /// it doesn't have a tracking annotation. If annotations are the tracking method, this is not a
-    /// difference, and the next write adds the annotation.
+    /// Returns true if a live object belongs to its application only through a label that another program
+    /// set. Such an object doesn't have a tracking annotation. If annotations are the tracking method, this
+    /// is not a difference, and the next write adds the annotation.
     fn is_owned_by_foreign_label(&self, live: &Object) -> bool {
         self.tracking.method != TrackingMethod::Label
             && live.label(&self.tracking.label).is_some()
@@ -231,8 +231,8 @@ impl Comparer {
             && !is_crd(live.group(), live.kind())
     }
 
-    /// Preserves ignored fields of the live object (`RespectIgnoreDifferences=true`): the target gets the
-    /// live values, and loses ignored fields that the live object doesn't have.
+    /// Preserves the live object's ignored fields (`RespectIgnoreDifferences=true`): sets their live values
+    /// in the target, and removes ignored fields that the live object doesn't have.
     pub fn preserve_ignored(&self, target: &mut Object, live: &Object) {
         if self.rules.has_rule_for(live) {
             let wanted = self.rules.paths(target, target.as_value(), live);
@@ -241,7 +241,7 @@ impl Comparer {
         }
     }
 
-    /// Returns the target and the live object without ignored fields.
+    /// Returns the target and the live object without their ignored fields.
     fn without_ignored<'o>(
         &self,
         target: &Object,
@@ -259,8 +259,8 @@ impl Comparer {
         (Cow::Owned(given), Cow::Owned(present))
     }
 
-    /// Returns the places in the live object that Tidegate wrote or takes over, but that the target no longer
-    /// has.
+    /// Returns the paths in the live object that Tidegate wrote or takes over but that the target no longer
+    /// contains.
     fn dropped_fields(&self, wanted: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
         let mut dropped = field_ownership::dropped_fields(wanted, live, taken);
         if !dropped.is_empty() && self.rules.has_rule_for(live) {
@@ -271,8 +271,8 @@ impl Comparer {
     }
 }
 
-/// Returns the `ServerSideDiff` compare option. True forces a dry run even if comparing with the target alone
-/// finds no difference; false forbids it.
+/// Returns the value of the `ServerSideDiff` compare option. True forces a dry run even if the comparison
+/// with the target alone finds no difference. False prevents the dry run.
 pub fn server_side_diff(target: &Object, live: &Object) -> Option<bool> {
     if has_compare_option(target, live, "ServerSideDiff=false") {
         return Some(false);
@@ -280,7 +280,8 @@ pub fn server_side_diff(target: &Object, live: &Object) -> Option<bool> {
     has_compare_option(target, live, "ServerSideDiff=true").then_some(true)
 }
 
-/// Returns true if an object that is no longer in the manifests does not make its application out of sync.
+/// Returns true if the object doesn't make its application out of sync even though it is no longer in the
+/// manifests (`IgnoreExtraneous`).
 pub fn is_ignored_when_extraneous(live: &Object) -> bool {
     compare_options(live).contains(&"IgnoreExtraneous")
 }
@@ -293,7 +294,8 @@ fn compare_options(object: &Object) -> Vec<&str> {
     object.annotation(annotations::COMPARE_OPTIONS).map(split_list).unwrap_or_default()
 }
 
-/// Compares labels, annotations, and the two lists that users write. The server manages all other metadata.
+/// Compares labels, annotations, and the two metadata lists that users write. The server manages all other
+/// metadata.
 fn compare_metadata<'v>(walk: &mut Walk<'_, 'v>, given: &'v Value, present: &'v Value, label_tracked: bool) {
     let (Some(given), Some(present)) = (given.get("metadata"), present.get("metadata")) else { return };
     let counts =
@@ -338,7 +340,8 @@ fn is_tracking_annotation(annotation: &str) -> bool {
     normalize::is_bookkeeping_annotation(annotation)
 }
 
-/// Removes the tracking annotation from the prediction.
+/// Removes the tracking annotation from the prediction, and the annotations map if nothing else remains in
+/// it.
 fn remove_tracking(before: &mut Value, after: &mut Value) {
     let names = ["metadata", "annotations"].map(|name| Step::Field(name.to_owned()));
     let all = Path(names.to_vec());
@@ -352,7 +355,7 @@ fn remove_tracking(before: &mut Value, after: &mut Value) {
     }
 }
 
-/// Reverts predicted changes to fields that Tidegate does not own.
+/// Reverts predicted changes to fields that Tidegate doesn't own.
 fn revert_foreign_changes(
     target: &Object,
     (live, before): (&Object, &Value),

@@ -1,25 +1,25 @@
-//! Normalization of objects before a comparison: removes server-managed fields and converts values to their
-//! stored form.
+//! Normalization of objects before a comparison: removes fields that the server manages and converts values
+//! to their stored form.
 
 use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 use tidegate_model::{Object, annotations};
 
-/// Field in which users write the values of a Secret as plain text.
+/// Field in which users write Secret values as plain text.
 pub(super) const STRING_DATA: &str = "stringData";
 /// Fields that only the server writes.
 const SERVER_FIELDS: [&str; 6] =
     ["creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid"];
 const RBAC: &str = "rbac.authorization.k8s.io";
 
-/// Returns true if an object's values are secret.
+/// Returns true if the object's values are secret.
 pub(super) fn is_secret(object: &Object) -> bool {
     object.group().is_empty() && object.kind() == "Secret"
 }
 
-/// Returns true if an annotation is not part of the target: tracking marks of the engine, and the record of
-/// client-side applies.
+/// Returns true if an annotation isn't part of the target: the engine's tracking marks and the last-applied
+/// manifest of client-side apply.
 pub(super) fn is_bookkeeping_annotation(annotation: &str) -> bool {
     use annotations::{HOOK_ATTEMPT, HOOK_PHASE, LAST_APPLIED, OPERATION_ID};
     matches!(annotation, OPERATION_ID | HOOK_ATTEMPT | HOOK_PHASE | LAST_APPLIED)
@@ -63,7 +63,7 @@ pub(super) fn normalize_live(object: &Object) -> Value {
     value
 }
 
-/// Moves `stringData` into `data` in encoded form.
+/// Moves `stringData` into `data`, encoded in base64.
 fn encode_string_data(fields: &mut Map<String, Value>) {
     let Some(Value::Object(plain)) = fields.remove(STRING_DATA) else { return };
     let data = fields.entry("data").or_insert_with(|| Value::Object(Map::new()));
@@ -78,8 +78,8 @@ fn encode_string_data(fields: &mut Map<String, Value>) {
     }
 }
 
-/// Normalizes RBAC rules. Absent rules equal an empty list, and a controller fills in the rules of aggregated
-/// roles.
+/// Normalizes RBAC rules. Absent rules count as an empty list. The rules of aggregated roles are removed
+/// because a controller fills them in.
 fn normalize_role_rules(fields: &mut Map<String, Value>) {
     let is_empty = |rules: &Value| rules.is_null() || rules.as_array().is_some_and(Vec::is_empty);
     if fields.contains_key("aggregationRule") || fields.get("rules").is_some_and(is_empty) {

@@ -2,16 +2,16 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// Step from a value down to a part of it.
+/// Step from a value to one of its parts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Step {
-    /// Field of a map.
+    /// Map field.
     Field(String),
-    /// Item of a list.
+    /// List item.
     Item(usize),
 }
 
-/// Location within a value. Displayed as a JSON pointer.
+/// Path within a value. Displayed as a JSON pointer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Path(pub Vec<Step>);
 
@@ -28,12 +28,12 @@ impl fmt::Display for Path {
 }
 
 impl Path {
-    /// Returns true if the place is equal to or inside the other place.
+    /// Returns true if this path is equal to or inside the other path.
     pub fn is_within(&self, outer: &Self) -> bool {
         self.0.starts_with(&outer.0)
     }
 
-    /// Returns the value at the place.
+    /// Returns the value at this path.
     pub fn get<'v>(&self, value: &'v Value) -> Option<&'v Value> {
         self.0.iter().try_fold(value, |value, step| match step {
             Step::Field(name) => value.as_object()?.get(name),
@@ -41,7 +41,7 @@ impl Path {
         })
     }
 
-    /// Removes the value at the place, if present.
+    /// Removes the value at this path, if present.
     pub fn remove(&self, value: &mut Value) {
         let Some((last, parents)) = self.0.split_last() else { return };
         let parent = parents.iter().try_fold(value, |value, step| match step {
@@ -59,7 +59,7 @@ impl Path {
         }
     }
 
-    /// Restores a removed value. A list item returns to its position.
+    /// Restores a removed value. A list item returns to its original position.
     pub fn restore(&self, value: &mut Value, old: Value) {
         let Some((Step::Item(index), parents)) = self.0.split_last() else { return self.set(value, old) };
         let list = Self(parents.to_vec());
@@ -70,7 +70,7 @@ impl Path {
         }
     }
 
-    /// Sets the value at the place. Creates missing fields along the way, but not missing list items.
+    /// Sets the value at this path. Creates missing fields along the way, but not missing list items.
     pub fn set(&self, value: &mut Value, new: Value) {
         let Some((last, parents)) = self.0.split_last() else { return };
         let mut at = value;
@@ -98,8 +98,8 @@ impl Path {
     }
 }
 
-/// Removes several places. Later list items are removed first, so that the positions of earlier items stay
-/// valid.
+/// Removes the values at several paths. Later list items are removed first, so that the positions of earlier
+/// items stay valid.
 pub(super) fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     paths.sort_unstable();
     paths.dedup();
@@ -108,7 +108,7 @@ pub(super) fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     }
 }
 
-/// Resolves a JSON pointer (RFC 6901) in a value; `None` if the place is missing.
+/// Resolves a JSON pointer (RFC 6901) in a value. Returns `None` if the value lacks the path.
 pub(super) fn find_pointer(pointer: &str, value: &Value) -> Option<Path> {
     let mut at = value;
     let mut path = Path::default();

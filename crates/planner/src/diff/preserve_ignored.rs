@@ -1,4 +1,4 @@
-//! Preservation of ignored live fields in an apply (`RespectIgnoreDifferences=true`).
+//! Preservation of ignored live fields during an apply (`RespectIgnoreDifferences=true`).
 
 use serde_json::Value;
 use tidegate_model::Object;
@@ -6,7 +6,7 @@ use tidegate_model::Object;
 use super::compare::ComparisonRules;
 use super::path::{Path, Step, remove_all};
 
-/// Returns true for identity and server-managed fields, which are never preserved.
+/// Returns true for identity fields and server-managed fields, which are never preserved.
 fn is_never_preserved(path: &Path) -> bool {
     const METADATA: [&str; 3] = ["annotations", "finalizers", "labels"];
     let names: Vec<&str> = path
@@ -25,8 +25,8 @@ fn is_never_preserved(path: &Path) -> bool {
     }
 }
 
-/// Sets the live values at the ignored places of the target. `wanted` contains the ignored places in the
-/// target, and `present` the ignored places in the live object.
+/// Copies the live values of ignored fields to the target. `wanted` contains the ignored paths in the target,
+/// and `present` those in the live object.
 pub(super) fn preserve_fields(target: &mut Object, live: &Object, (wanted, present): (Vec<Path>, Vec<Path>)) {
     let kind = target.clone();
     let rules = ComparisonRules::for_locating(&kind);
@@ -45,7 +45,7 @@ pub(super) fn preserve_fields(target: &mut Object, live: &Object, (wanted, prese
         match rules.counterpart(&path, live.as_value(), &value) {
             Some(place) if place.get(&value).is_none() => place.set(&mut value, now.clone()),
             Some(_) => {}
-            // The target lacks this list item.
+            // The list item doesn't exist in the target.
             None => append_item(&mut value, &path, now),
         }
     }
@@ -55,7 +55,7 @@ pub(super) fn preserve_fields(target: &mut Object, live: &Object, (wanted, prese
     }
 }
 
-/// Adds an item to its list if the target has that list.
+/// Appends an item to its list if the target contains the list.
 fn append_item(value: &mut Value, path: &Path, item: &Value) {
     let Some((Step::Item(_), parents)) = path.0.split_last() else { return };
     let list = Path(parents.to_vec());

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// Units in the quantity 1. The smallest quantity is a billionth.
+/// Internal units per whole number: quantities are counted in billionths, the smallest supported unit.
 const UNITS_PER_ONE: i128 = 1_000_000_000;
 
 const DECIMAL: [(&str, i128, i128); 10] = [
@@ -19,7 +19,7 @@ const DECIMAL: [(&str, i128, i128); 10] = [
 ];
 const BINARY: [(&str, u32); 6] = [("Ki", 10), ("Mi", 20), ("Gi", 30), ("Ti", 40), ("Pi", 50), ("Ei", 60)];
 
-/// Returns true if two values are the same quantity.
+/// Returns true if two values are equal quantities.
 pub(super) fn is_same_quantity(one: &Value, other: &Value) -> bool {
     matches!((parse(one), parse(other)), (Some(one), Some(other)) if one == other)
 }
@@ -32,7 +32,8 @@ fn parse(value: &Value) -> Option<i128> {
     }
 }
 
-/// Parses a quantity in billionths; `None` if it is invalid, too large, or more precise than a billionth.
+/// Parses a quantity as a number of billionths. Returns `None` if it is invalid, too large, or more precise
+/// than a billionth.
 fn parse_text(text: &str) -> Option<i128> {
     let end =
         text.find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '+' | '-'))).unwrap_or(text.len());
@@ -44,7 +45,7 @@ fn parse_text(text: &str) -> Option<i128> {
     (scaled % divisor == 0).then_some(scaled / divisor)
 }
 
-/// Parses the digits without the decimal point; also returns the number of decimals.
+/// Parses a decimal number. Returns its digits without the decimal point, and the number of decimals.
 fn parse_decimal(number: &str) -> Option<(i128, u32)> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let decimals = u32::try_from(fraction.len()).ok()?;

@@ -1,13 +1,13 @@
-//! Comparison of objects that are replaced as a whole.
+//! Comparison of objects that a sync replaces as a whole.
 //!
 //! After a replacement, the server attributes all resulting fields to Tidegate, including defaults. The
-//! records therefore don't show the fields of an earlier manifest: only the server knows which fields it
-//! filled in. A field counts as a difference in two cases:
+//! ownership records therefore don't show which fields came from the earlier manifest: only the server knows
+//! which fields it filled in. A field counts as a difference in two cases:
 //!
-//! - the manifest has the field, the live object has a different value, and the server would not store the
-//!   live value;
-//! - Tidegate wrote the field, the manifest doesn't have it, and the server would not add it automatically. A
-//!   changed server default doesn't count.
+//! - the manifest contains the field, the live object has a different value, and the server would not store
+//!   the live value;
+//! - Tidegate wrote the field, the manifest doesn't contain it, and the server would not add it
+//!   automatically. A changed server default doesn't count.
 
 use serde_json::Value;
 use tidegate_model::Object;
@@ -18,8 +18,8 @@ use super::walk::{ValueDifference, Walk};
 use super::{Comparer, Difference, field_ownership, mask, masked_difference, normalize};
 
 impl Comparer {
-    /// Returns true if only the server can distinguish its own fields from those that Tidegate wrote and the
-    /// manifest no longer has.
+    /// Returns true if only the server can distinguish its own fields from fields that Tidegate wrote and the
+    /// manifest no longer contains.
     pub fn needs_server_prediction(&self, target: &Object, live: &Object) -> bool {
         let wanted = normalize::normalize_target(target);
         !fields_beyond_target(
@@ -32,8 +32,8 @@ impl Comparer {
     }
 
     /// Returns the changes that a replacement would make to fields that come from manifests. `predicted` is
-    /// the server's prediction for the target. Fields of other managers would also disappear, but don't
-    /// count.
+    /// the server's prediction for the target. A replacement also removes other managers' fields, but these
+    /// don't count.
     pub fn replacement_difference(&self, target: &Object, live: &Object, predicted: &Object) -> Difference {
         let wanted = normalize::normalize_target(target);
         let (given, present) = self.without_ignored(target, &wanted, live);
@@ -67,8 +67,8 @@ impl Comparer {
     }
 }
 
-/// Returns the places in a live object that the target doesn't have and that Tidegate wrote, or that the
-/// server attributed to it.
+/// Returns the paths in a live object that the target doesn't contain and that were written by Tidegate or
+/// attributed to it by the server.
 fn fields_beyond_target(
     rules: &ComparisonRules<'_>,
     wanted: &Value,
@@ -80,7 +80,7 @@ fn fields_beyond_target(
     own
 }
 
-/// Returns the places that the server would not add automatically.
+/// Returns the paths of fields that the server would not add automatically.
 fn lost_fields(
     rules: &ComparisonRules<'_>,
     wanted: &Value,
@@ -90,7 +90,7 @@ fn lost_fields(
     let goes = |path: &Path| {
         let missing = first_missing_path(rules, path, before, made)?;
         let Some((Step::Item(_), list)) = missing.0.split_last() else { return Some(path.clone()) };
-        // Items that the server adds can have a different name each time.
+        // Items that the server adds can have different names each time.
         let list = Path(list.to_vec());
         let items =
             |value: &Value| value_at_counterpart(rules, &list, before, value)?.as_array().map(Vec::len);
@@ -99,13 +99,13 @@ fn lost_fields(
     fields_beyond_target(rules, wanted, live, before).iter().filter_map(goes).collect()
 }
 
-/// Returns the shortest prefix of a place in `from` that is missing in `to`.
+/// Returns the shortest prefix of a path in `from` that is missing in `to`.
 fn first_missing_path(rules: &ComparisonRules<'_>, path: &Path, from: &Value, to: &Value) -> Option<Path> {
     let mut ways = (1..=path.0.len()).map(|steps| Path(path.0.iter().take(steps).cloned().collect()));
     ways.find(|way| value_at_counterpart(rules, way, from, to).is_none())
 }
 
-/// Returns the value in `to` at the place that corresponds to a place in `from`.
+/// Returns the value in `to` at the path that corresponds to a path in `from`.
 fn value_at_counterpart<'v>(
     rules: &ComparisonRules<'_>,
     path: &Path,
@@ -121,7 +121,8 @@ fn is_equal_value(target: &Object, one: Option<&Value>, other: Option<&Value>) -
     walk.into_differences().is_empty()
 }
 
-/// Sets a value at the corresponding place in `given`. Adds a missing item to its list.
+/// Sets the value in `after` at the path that corresponds to a path in `given`. Adds a missing item to its
+/// list.
 fn set_at_counterpart(
     rules: &ComparisonRules<'_>,
     path: &Path,

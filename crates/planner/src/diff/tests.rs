@@ -141,7 +141,7 @@ fn comparer(entries: Value) -> Comparer {
     comparer
 }
 
-/// Returns a live Deployment in which Tidegate owns the listed fields.
+/// Returns a live Deployment in which Tidegate owns these fields.
 fn owned_deployment(spec: Value, fields: Value) -> Object {
     let mut live = deployment(spec);
     let entry = json!({"manager": "tidegate", "operation": "Apply", "fieldsV1": {"f:spec": fields}});
@@ -156,7 +156,8 @@ fn changed_fields(difference: &Difference) -> Vec<(&str, Value, Value)> {
 
 #[test]
 fn a_local_difference_is_certain() {
-    // An absent field can differ from zero, false or empty. Only the server knows which fields do.
+    // Zero, false or an empty value can differ from an absent field. Only the server knows in which fields
+    // they do.
     let live = deployment(json!({"template": {"spec": {"containers": [{"name": "a"}]}}}));
     for (spec, same) in [
         (json!({"paused": false, "template": {"spec": {"hostNetwork": false}}}), true),
@@ -195,7 +196,7 @@ fn the_server_prediction_counts() {
     assert!(difference.before.pointer("/metadata/managedFields").is_none());
 }
 
-/// A server accepts the same variable twice in a container.
+/// Servers accept two environment variables with the same name in a container.
 #[test]
 fn items_with_the_same_keys_are_compared_in_their_order() {
     let with =
@@ -227,8 +228,8 @@ fn items_with_the_same_keys_are_compared_in_their_order() {
     }
 }
 
-/// An apply takes over fields from kubectl's client-side apply, so fields that the manifest no longer has are
-/// removed.
+/// An apply takes over the fields that kubectl's client-side apply wrote, so fields that the manifest no
+/// longer contains are removed.
 #[test]
 fn unwanted_fields_that_are_taken_over_are_removed() {
     let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});
@@ -276,8 +277,8 @@ fn unwanted_fields_that_are_taken_over_are_removed() {
     );
 }
 
-/// Fields that the service writes to an Application are never taken over, so they are not differences,
-/// regardless of their owner.
+/// Fields that the service writes to an Application are never taken over, so they aren't differences,
+/// regardless of who owns them.
 #[test]
 fn fields_that_the_service_writes_are_not_a_difference() {
     let post_delete = "post-delete-finalizer.argocd.argoproj.io";
@@ -318,8 +319,8 @@ fn fields_that_the_service_writes_are_not_a_difference() {
     }
 }
 
-/// The record of the last client-side apply shows which fields came from a manifest. All fields of a
-/// server-side apply come from one.
+/// The last-applied manifest of client-side apply shows which fields came from a manifest. For server-side
+/// apply, all fields did.
 #[test]
 fn last_applied_distinguishes_defaults_from_manifest_fields() {
     let note = |given: Value| {
@@ -368,7 +369,7 @@ fn last_applied_distinguishes_defaults_from_manifest_fields() {
     assert_eq!(comparer.first_difference(&given, &live, &managers), None, "defaults are not a difference");
     assert_eq!(comparer.first_difference(&target, &live, &managers).as_deref(), Some(env));
     assert_eq!(predicted(noted, "Update"), [env]);
-    // Without the record, server defaults can't be distinguished from other fields.
+    // Without the last-applied manifest, server defaults can't be distinguished from other fields.
     let live = object("Update", None, &[]);
     assert!(!Comparer::can_tell_taken_over(&live, &managers));
     assert!(comparer.first_difference(&given, &live, &managers).is_some());
@@ -379,7 +380,8 @@ fn last_applied_distinguishes_defaults_from_manifest_fields() {
     assert!(predicted(None, "Apply").contains(&"/spec/replicas".to_owned()));
 }
 
-/// A client that creates an object by an update also owns the server defaults. After a takeover they are removed and added again.
+/// A client that creates an object by an update also owns the server defaults. A takeover removes them, and
+/// the server adds them again.
 #[test]
 fn fields_that_the_server_sets_again_are_not_removed() {
     let object = |spec: Value, owned: Value| {
@@ -404,7 +406,7 @@ fn fields_that_the_server_sets_again_are_not_removed() {
     let target =
         object(json!({"template": {"spec": {"containers": [{"name": "b"}, {"name": "a"}]}}}), json!([]));
     let predicted = object(live.as_value()["spec"].clone(), both);
-    // Its containers are in the target's order.
+    // Containers in the target's order.
     let anew = object(
         json!({"replicas": 1, "template": filled(json!([container("b"), container("a")]))}),
         json!([]),

@@ -3,18 +3,18 @@ use serde_json::{Map, Value};
 use super::compare::{ComparisonRules, is_same_item};
 use super::path::{Path, Step};
 
-/// Place at which two values differ, with both values.
+/// Path at which two values differ, with both values.
 #[derive(Debug)]
 pub(super) struct ValueDifference<'v> {
-    /// Place in the target; for a removed field, in the live object.
+    /// Path in the target or, for a removed field, in the live object.
     pub path: Path,
     /// Live value.
     pub before: Option<&'v Value>,
-    /// Target value; `None` if the field must be removed.
+    /// Target value, or `None` if the field must be removed.
     pub after: Option<&'v Value>,
 }
 
-/// Parallel walk through two values that records their differences.
+/// Parallel traversal of two values that records their differences.
 pub(super) struct Walk<'t, 'v> {
     rules: ComparisonRules<'t>,
     path: Vec<WalkStep<'v>>,
@@ -28,17 +28,17 @@ enum WalkStep<'v> {
 }
 
 impl<'t, 'v> Walk<'t, 'v> {
-    /// Creates a walk at the roots of both values.
+    /// Creates a traversal that starts at the roots of both values.
     pub fn new(rules: ComparisonRules<'t>) -> Self {
         Self { rules, path: Vec::new(), differences: Vec::new() }
     }
 
-    /// Returns the differences in walk order.
+    /// Returns the differences in the order in which they were recorded.
     pub fn into_differences(self) -> Vec<ValueDifference<'v>> {
         self.differences
     }
 
-    /// Descends into a field.
+    /// Runs a function for a field one level down.
     pub fn field(&mut self, name: &'v str, look: impl FnOnce(&mut Self)) {
         self.descend(WalkStep::Field(name), look);
     }
@@ -49,7 +49,7 @@ impl<'t, 'v> Walk<'t, 'v> {
         self.path.pop();
     }
 
-    /// Returns the name of the current field; empty for list items.
+    /// Returns the name of the current field, or an empty string for list items.
     fn field_name(&self) -> &'v str {
         match self.path.last() {
             Some(WalkStep::Field(name)) => name,
@@ -57,7 +57,7 @@ impl<'t, 'v> Walk<'t, 'v> {
         }
     }
 
-    /// Records a difference at the current place.
+    /// Records a difference at the current path.
     pub fn record_difference(&mut self, before: Option<&'v Value>, after: Option<&'v Value>) {
         let step = |at: &WalkStep<'_>| match at {
             WalkStep::Field(name) => Step::Field((*name).to_owned()),
@@ -67,8 +67,8 @@ impl<'t, 'v> Walk<'t, 'v> {
         self.differences.push(ValueDifference { path, before, after });
     }
 
-    /// Compares a live value with the target. Additional fields of a live map, and additional items of a keyed list,
-    /// are not differences.
+    /// Compares a live value with the target. Additional fields in a live map, and additional items in a
+    /// keyed list, are not differences.
     pub fn compare_with_target(&mut self, wanted: &'v Value, live: Option<&'v Value>, quantity: bool) {
         let quantity = quantity || self.rules.is_quantity(self.field_name());
         let same = match (wanted, live) {
@@ -87,7 +87,7 @@ impl<'t, 'v> Walk<'t, 'v> {
                         }
                         return;
                     }
-                    // One manager owns the list as a whole.
+                    // One manager owns the whole list.
                     None => false,
                 }
             }
@@ -169,7 +169,7 @@ impl<'t, 'v> Walk<'t, 'v> {
         }
     }
 
-    /// Compares lists with keyed items completely. If only the order of the items differs, the whole list is
+    /// Compares two keyed lists completely. If only the order of the items differs, the whole list is
     /// reported as the difference.
     fn compare_keyed_items(
         &mut self,
@@ -193,8 +193,8 @@ impl<'t, 'v> Walk<'t, 'v> {
     }
 }
 
-/// Returns, for each item, its index in the other list. Servers accept duplicate keys in some lists, such as
-/// the variables of a container. Items with the same keys are paired in order.
+/// Returns, for each item, the index of its counterpart in the other list. Servers accept duplicate keys in
+/// some lists, such as a container's environment variables. Items with the same keys are paired in order.
 fn pair_items(keys: &[&str], one: &[Value], other: &[Value]) -> Vec<Option<usize>> {
     let mut is_free = vec![true; one.len()];
     let pair = |item: &Value| {

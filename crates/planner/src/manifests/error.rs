@@ -7,17 +7,19 @@ use crate::text::escape;
 
 /// Error in a manifest file, with its location.
 ///
-/// Displayed as `shop/api.yaml:12: Deployment shop/api: metadata.name is missing; …`. File content is
-/// escaped, so the text is safe to print on a terminal.
+/// Displayed as `shop/api.yaml:12: Deployment shop/api: metadata.name is missing; …`. Content from the file
+/// is escaped, so the text is safe to print on a terminal.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ManifestError {
     /// File name as specified by the caller.
     pub file: String,
-    /// Line of the error, counted from 1.
+    /// Line of the error, starting at 1.
     pub line: u64,
-    /// Number of the document in the file, starting at 1; empty documents don't count. 0 for the whole file.
+    /// Number of the document in the file, starting at 1 and not counting empty documents. 0 if the error
+    /// concerns the whole file.
     pub document: usize,
-    /// Affected object, if known: `Deployment shop/api`. Invalid names are quoted: `Deployment "shop/api"`.
+    /// Affected object, if known, such as `Deployment shop/api`. Invalid names are quoted: `Deployment
+    /// "shop/api"`.
     pub object: Option<String>,
     /// Error without its location.
     pub cause: ManifestCause,
@@ -47,7 +49,7 @@ impl From<ProblemCause> for ManifestCause {
 }
 
 impl ManifestCause {
-    /// Moves the error down by the number of lines that precede the document.
+    /// Shifts the error down by the number of lines that precede the document.
     pub(super) fn shift_lines(self, lines_before: u64) -> Self {
         match self {
             Self::DuplicateKey { key, first, second } => {
@@ -58,7 +60,7 @@ impl ManifestCause {
     }
 }
 
-/// Errors in manifests. Each message says how to fix the problem.
+/// Error in a manifest. The message says how to fix the problem.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ManifestCause {
     /// The file is too large.
@@ -71,7 +73,7 @@ pub enum ManifestCause {
         /// Maximum size in bytes.
         limit: u64,
     },
-    /// The file has a different text encoding.
+    /// The file uses an unsupported text encoding.
     #[error("the file is {encoding}; save it as UTF-8")]
     Encoding {
         /// Encoding that was detected.
@@ -100,9 +102,9 @@ pub enum ManifestCause {
     /// A map contains the same key twice.
     #[error("duplicate key {key:?} in one map, on lines {first} and {second}; remove one of them")]
     DuplicateKey {
-        /// The key as written.
+        /// The key as written in the file.
         key: String,
-        /// Line of the first occurrence, counted from 1.
+        /// Line of the first occurrence, starting at 1.
         first: u64,
         /// Line of the second occurrence.
         second: u64,
@@ -110,35 +112,35 @@ pub enum ManifestCause {
     /// Maps and lists are nested too deeply.
     #[error("nested deeper than {limit} levels; flatten the manifest")]
     TooDeep {
-        /// Maximum depth.
+        /// Maximum nesting depth.
         limit: usize,
     },
     /// Aliases expand to far more content than the file contains.
-    #[error("its aliases (`*name`) expand too far ({what}); write the values out")]
+    #[error("its aliases (`*name`) expand to {what}; replace the aliases with their values")]
     AliasBomb {
-        /// Limit that was exceeded.
+        /// Description of the limit that was exceeded.
         what: String,
     },
     /// Another limit was exceeded, such as the number of nodes.
     #[error("too large: {what}; split the file")]
     TooMuch {
-        /// Limit that was exceeded.
+        /// Description of the limit that was exceeded.
         what: String,
     },
     /// The document is not a Kubernetes object.
     #[error("{0}")]
     Object(#[from] InvalidObject),
-    /// `items` of a List is not a list.
+    /// The `items` field of a List is not a list.
     #[error("field items of a {kind} must be a list, found {found}")]
     ItemsNotAList {
         /// Kind of the list.
         kind: String,
-        /// Actual type: `a map`, `a string` …
+        /// Actual type, such as `a map` or `a string`.
         found: &'static str,
     },
-    /// The object has neither a name nor a name prefix.
+    /// The object has neither a name nor a name prefix, or isn't allowed to use a prefix.
     #[error(
-        "metadata.name is missing; name the object ({})",
+        "metadata.name is missing; set it ({})",
         if *generated { "only hooks may have metadata.generateName instead" }
         else { "hooks may have metadata.generateName instead" }
     )]
@@ -146,24 +148,24 @@ pub enum ManifestCause {
         /// True if the object has a name prefix but isn't a hook.
         generated: bool,
     },
-    /// The cluster would reject the value of a field.
+    /// The API server would reject the value of a field.
     #[error("invalid {field} {value:?}: {rule}")]
     InvalidField {
         /// Path of the field.
         field: &'static str,
-        /// The value as written.
+        /// The value as written in the file.
         value: String,
-        /// Kubernetes rule that the value breaks, as text.
+        /// Description of the Kubernetes rule that the value violates.
         rule: &'static str,
     },
-    /// The wave doesn't fit into 64 bits.
+    /// The wave number doesn't fit into 64 bits.
     #[error(
         "wave {value:?} of annotation {annotation} does not fit into 64 bits; use a number between -9223372036854775808 and 9223372036854775807"
     )]
     WaveOverflow {
         /// Name of the annotation: `argocd.argoproj.io/sync-wave` or `helm.sh/hook-weight`.
         annotation: &'static str,
-        /// The value as written.
+        /// The value as written in the file.
         value: String,
     },
 }

@@ -4,8 +4,8 @@
 //! bytes ─ decode ─▶ text ─ split ─▶ documents ─ yaml ─▶ nodes with lines ─ unroll Lists ─▶ objects ─ check ─▶ targets
 //! ```
 //!
-//! All errors in a file are reported at once, each with its line, because documents and the items of a `List`
-//! are read independently.
+//! Documents, and the items of a `List`, are parsed independently, so all errors in a file are reported at
+//! once, each with its line.
 
 mod error;
 mod name_validation;
@@ -31,14 +31,14 @@ pub struct Limits {
     pub documents: usize,
     /// Maximum number of values in a file: maps, lists, keys and scalars.
     pub nodes: usize,
-    /// Maximum nesting of maps and lists. The parser recurses, so this also bounds the stack.
+    /// Maximum nesting depth of maps and lists. The parser is recursive, so this also bounds its stack.
     pub depth: usize,
     /// Maximum number of values that aliases (`*name`) may add to a document.
     pub alias_expansion: usize,
 }
 
 impl Default for Limits {
-    /// Allows several times the size of the largest installation manifests in use (2 MB, 100,000 values).
+    /// Several times the size of the largest installation manifests in use (2 MB, 100,000 values).
     fn default() -> Self {
         Self { bytes: 64 << 20, documents: 100_000, nodes: 5_000_000, depth: 128, alias_expansion: 100_000 }
     }
@@ -50,34 +50,34 @@ impl From<&Limits> for tidegate_yaml::Limits {
     }
 }
 
-/// Source of an object.
+/// Location of an object in its manifest file.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Origin {
-    /// File name as specified by the caller.
+    /// File name as the caller specified it.
     pub file: String,
-    /// First line of the object, counted from 1.
+    /// First line of the object, starting at 1.
     pub line: u64,
-    /// Number of the document in the file, starting at 1; empty documents don't count.
+    /// Number of the document in the file, starting at 1 and not counting empty documents.
     pub document: usize,
 }
 
-/// Formats the source as in compiler messages: `shop/api.yaml:12`.
+/// Formats the location like a compiler message: `shop/api.yaml:12`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", escape(&self.file), self.line)
     }
 }
 
-/// Object to deploy, and the place where it was defined.
+/// Object to deploy, and the location of its manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Target {
-    /// Object as written in its manifest.
+    /// The object as written in its manifest.
     pub object: Object,
-    /// Source of the object.
+    /// Location of the manifest.
     pub origin: Origin,
 }
 
-/// Parses objects that are not deployed, such as fixtures and templates. These objects don't need names.
+/// Parses objects that are not deployed, such as fixtures and templates. These objects don't need a name.
 pub fn parse_without_names(
     file: &str,
     content: &[u8],
@@ -88,13 +88,13 @@ pub fn parse_without_names(
 
 /// Parses the objects of a YAML or JSON file.
 ///
-/// `file` is used only in messages. Empty documents are skipped and `List`s are unrolled. Errors are in line
-/// order. If a file contains an error, no targets are returned.
+/// `file` is used only in messages. Empty documents are skipped, and `List`s are expanded. Errors are
+/// returned in line order. If the file contains any error, no targets are returned.
 pub fn parse(file: &str, content: &[u8], limits: &Limits) -> Result<Vec<Target>, Vec<ManifestError>> {
     read_file(file, content, limits, true)
 }
 
-/// Works like [`parse`], but an error affects only its own document. Returns the objects of all other
+/// Works like [`parse`], except that an error affects only its own document. Returns the objects of all other
 /// documents, and the errors.
 pub fn parse_each(file: &str, content: &[u8], limits: &Limits) -> (Vec<Target>, Vec<ManifestError>) {
     read_each(file, content, limits, true)
@@ -144,7 +144,7 @@ fn decode<'t>(content: &'t [u8], limits: &Limits) -> Result<&'t str, (u64, Manif
     })
 }
 
-/// Detects UTF-16 and UTF-32 by their byte order mark, or by zero bytes around the first character.
+/// Detects UTF-16 and UTF-32 by the byte order mark, or by zero bytes around the first character.
 fn other_encoding(content: &[u8]) -> Option<&'static str> {
     match content {
         [0xff, 0xfe, 0, 0, ..] | [0, 0, 0xfe, 0xff, ..] => Some("UTF-32"),
@@ -158,13 +158,13 @@ fn other_encoding(content: &[u8]) -> Option<&'static str> {
 struct Reader<'f> {
     file: &'f str,
     limits: &'f Limits,
-    /// True if objects need names.
+    /// True if objects must have a name.
     requires_names: bool,
     /// Number of the current document.
     document: usize,
     targets: Vec<Target>,
     errors: Vec<ManifestError>,
-    /// Number of values read so far.
+    /// Number of values parsed so far.
     nodes: usize,
 }
 
@@ -207,7 +207,7 @@ impl Reader<'_> {
             Some(Err(error)) => Some(error),
             None => None,
         };
-        // A document in braces that is not JSON can be YAML: `{a: b}`.
+        // A document in braces that isn't JSON can still be YAML: `{a: b}`.
         match (tidegate_yaml::parse_document(text, &self.limits.into()), not_json) {
             (Err(problem), Some(error))
                 if matches!(*problem.cause, ProblemCause::Syntax { .. }) && self.file.ends_with(".json") =>

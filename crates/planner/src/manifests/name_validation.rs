@@ -1,6 +1,6 @@
-//! Validation of names by the API server's rules.
+//! Validation of names according to the API server's rules.
 
-/// Rejected field: path, value, and the rule that the value breaks.
+/// Rejected field: its path, its value, and the rule that the value violates.
 pub(super) type InvalidName = (&'static str, String, &'static str);
 
 const SUBDOMAIN_RULE: &str = "use lower-case letters, digits, '-' and '.', starting and ending with a letter or digit, at most 253 characters";
@@ -15,7 +15,7 @@ const API_VERSION_RULE: &str = "use VERSION or GROUP/VERSION, such as v1 or apps
 const SUBDOMAIN_LENGTH_MAX: usize = 253;
 const LABEL_LENGTH_MAX: usize = 63;
 
-/// Validates the name, the name prefix, and the namespace of an object.
+/// Validates an object's name, name prefix and namespace.
 pub(super) fn check_names(
     group: &str,
     kind: &str,
@@ -27,7 +27,7 @@ pub(super) fn check_names(
     if let Some(rule) = name_rule(group, kind, name).filter(|_| !name.is_empty()) {
         refusals.push(("metadata.name", name.to_owned(), rule));
     }
-    // More characters follow the trailing dashes of a prefix.
+    // The server appends characters to a prefix, so it may end in dashes.
     if !prefix.is_empty()
         && !allows_path_segments(group, kind)
         && !is_subdomain(&format!("{}a", prefix.trim_end_matches('-')))
@@ -68,8 +68,8 @@ fn name_rule(group: &str, kind: &str, name: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns true for kinds whose names must only be valid path segments: RBAC (`system:node`), certificate requests, IP addresses,
-/// and OpenShift's own kinds.
+/// Returns true for kinds whose names need only be valid path segments: RBAC (`system:node`), certificate
+/// requests, IP addresses, and OpenShift's own kinds.
 fn allows_path_segments(group: &str, kind: &str) -> bool {
     group == "rbac.authorization.k8s.io"
         || group.ends_with(".openshift.io")

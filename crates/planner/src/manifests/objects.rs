@@ -6,9 +6,9 @@ use super::{Origin, Reader, Target, name_validation};
 use crate::waves;
 use tidegate_yaml::{Content, Node};
 
-/// Converts a document, or a list item, to targets or errors.
+/// Converts a document or a list item to targets or errors.
 ///
-/// `inherited` is the type for items of a typed list (`PodList`) that don't specify their own type.
+/// `inherited` is the type of items that don't specify one in a typed list (`PodList`).
 pub(super) fn unroll_lists(
     reader: &mut Reader<'_>,
     mut node: Node,
@@ -46,7 +46,8 @@ pub(super) fn unroll_lists(
     }
 }
 
-/// Returns true for a `List`, or a typed list such as `PodList`. A custom kind whose name merely ends in `List` has no `items`.
+/// Returns true for a `List` or a typed list such as `PodList`. A custom kind whose name merely ends in
+/// `List` doesn't have `items`.
 fn is_list(node: &Node) -> bool {
     let kind = node.get("kind").map(Node::text).unwrap_or_default();
     kind == "List"
@@ -95,7 +96,7 @@ fn add_target(reader: &mut Reader<'_>, node: Node, lines_before: u64, document: 
     }
 }
 
-/// Returns the object at a line of a document, if the object is recognizable.
+/// Returns the object at a line of a document, if the line belongs to a recognizable object.
 pub(super) fn object_at_line(node: &Node, line: u64) -> Option<String> {
     if !is_list(node) {
         return object_label(node);
@@ -106,8 +107,8 @@ pub(super) fn object_at_line(node: &Node, line: u64) -> Option<String> {
     }
 }
 
-/// Describes a possibly invalid object: `Deployment shop/api`. Quotes a name with a slash, so that
-/// no part of it looks like a namespace.
+/// Describes a possibly invalid object, such as `Deployment shop/api`. If the name contains a slash, it is
+/// quoted so that no part of it looks like a namespace.
 fn object_label(node: &Node) -> Option<String> {
     let kind = node.get("kind").map(Node::text).filter(|kind| !kind.is_empty())?;
     let metadata = node.get("metadata");
@@ -122,7 +123,7 @@ fn object_label(node: &Node) -> Option<String> {
     })
 }
 
-/// Returns all errors of one object, with lines.
+/// Returns all errors in one object, with their lines.
 fn object_errors(node: &Node, named: bool) -> Vec<(u64, ManifestCause)> {
     let Content::Map(fields) = &node.content else {
         let found = describe_content(&node.content);
@@ -150,7 +151,7 @@ fn object_errors(node: &Node, named: bool) -> Vec<(u64, ManifestCause)> {
         Some(metadata) if matches!(metadata.content, Content::Map(_)) => {
             metadata_errors(&mut problems, node, metadata, named)
         }
-        // Some tools write an explicit null to mean "not set".
+        // Some tools write an explicit null for an unset field.
         None | Some(Node { content: Content::Scalar(Value::Null), .. }) => {
             if named {
                 problems.push((node.line_of("metadata"), ManifestCause::MissingName { generated: false }));

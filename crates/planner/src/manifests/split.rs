@@ -1,4 +1,4 @@
-/// Document of a file.
+/// One document of a multi-document file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Document<'t> {
     /// Text of the document, including its `---` line.
@@ -7,10 +7,11 @@ pub(super) struct Document<'t> {
     pub lines_before: u64,
 }
 
-/// Splits a text at its document markers, so that each document is parsed on its own and an error in one
-/// document doesn't hide the others.
+/// Splits a text at its document markers. Each document is then parsed separately, so an error in one
+/// document doesn't hide errors in the others.
 ///
-/// YAML allows this: `---` or `...` at the very start of a line is always a marker, even in block scalars.
+/// This is safe in YAML: `---` or `...` at the very start of a line is always a marker, even inside block
+/// scalars.
 pub(super) fn split_documents(text: &str) -> Vec<Document<'_>> {
     let mut documents = Vec::new();
     let (mut start, mut at, mut lines_before, mut line) = (0, 0, 0, 0);
@@ -21,7 +22,7 @@ pub(super) fn split_documents(text: &str) -> Vec<Document<'_>> {
             documents.push(Document { text: text.get(start..at).unwrap_or_default(), lines_before });
             (start, lines_before) = (at, line);
         }
-        // `%YAML` and `%TAG` lines belong to the document whose `---` follows.
+        // `%YAML` and `%TAG` lines belong to the document that starts at the next `---`.
         let is_directive = content.starts_with('%') && (at == start || only_directives);
         only_directives = is_directive || (only_directives && is_blank(content));
         at += content.len();

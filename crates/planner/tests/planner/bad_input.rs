@@ -1,4 +1,4 @@
-//! Every invalid file produces errors with the file, line, object, cause and remedy.
+//! Errors in invalid files contain the file, line, object, cause and remedy.
 
 use tidegate_planner::{Limits, ManifestError, manifests::parse};
 
@@ -20,14 +20,14 @@ fn table_of_invalid_files() {
         ("a:\n\tb: 1\n".into(), "f.yaml:2: not valid YAML: a tab is not allowed as indentation or at the start of a value; use spaces"),
         ("a: *x\n".into(), "f.yaml:1: not valid YAML: undefined alias *x; put quotes around a string that begins with `*`"),
         ("a: .inf\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a string"),
-        ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: control character '\\u{1}' is not allowed; use an escape in double quotes"),
+        ("a: \"\u{1}\"\n".into(), "f.yaml:1: not valid YAML: control character '\\u{1}' is not allowed; write it as an escape in double quotes"),
         ("a: -.INF\n".into(), "f.yaml:1: not valid YAML: a number must be finite; put quotes around it if it is a string"),
-        ("a: b\n# \0\n".into(), "f.yaml:2: not valid YAML: control character '\\0' is not allowed; use an escape in double quotes"),
+        ("a: b\n# \0\n".into(), "f.yaml:2: not valid YAML: control character '\\0' is not allowed; write it as an escape in double quotes"),
         ("a: &x [*x]\n".into(), "f.yaml:1: not valid YAML: undefined alias *x; put quotes around a string that begins with `*`"),
         ("a: !!int x\n".into(), "f.yaml:1: not valid YAML: the value does not match its tag !!int; remove the tag"),
         ("a: 'x\nb: y\n".into(), "f.yaml:1: not valid YAML: unterminated quoted string"),
         ("a: @x\n".into(), "f.yaml:1: not valid YAML: a value cannot start with '@'; put quotes around the string"),
-        ("a: b\nc\nd: e\n".into(), "f.yaml:2: not valid YAML: a key without `:`; use `key: value`, or indent the continuation of a string"),
+        ("a: b\nc\nd: e\n".into(), "f.yaml:2: not valid YAML: a key has no `:`; use `key: value`, or indent the continuation of a string"),
         ("null: b\n".into(), "f.yaml:1: not valid YAML: a key must be a string; put quotes around it"),
         ("<<: [1]\n".into(), "f.yaml:1: not valid YAML: the value of `<<` must be a map or a list of maps"),
         ("- a\n- b\n".into(), "f.yaml:1: a Kubernetes object must be a map of fields, found a list"),
@@ -51,16 +51,16 @@ fn table_of_invalid_files() {
         ),
         (
             object("metadata:\n"),
-            "f.yaml:3: ConfigMap: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
+            "f.yaml:3: ConfigMap: metadata.name is missing; set it (hooks may have metadata.generateName instead)",
         ),
         (object("metadata: x\n"), "f.yaml:3: ConfigMap: field metadata must be a map, found a string"),
         (
             object("data: {}\n"),
-            "f.yaml:1: ConfigMap: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
+            "f.yaml:1: ConfigMap: metadata.name is missing; set it (hooks may have metadata.generateName instead)",
         ),
         (
             object("metadata:\n  namespace: shop\n  name: ''\n"),
-            "f.yaml:5: ConfigMap: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
+            "f.yaml:5: ConfigMap: metadata.name is missing; set it (hooks may have metadata.generateName instead)",
         ),
         (
             object("metadata:\n  namespace: shop\n  name: 123\n"),
@@ -104,7 +104,7 @@ fn table_of_invalid_files() {
         ),
         (
             object("metadata:\n  generateName: a-\n"),
-            "f.yaml:4: ConfigMap a-*: metadata.name is missing; name the object (only hooks may have metadata.generateName instead)",
+            "f.yaml:4: ConfigMap a-*: metadata.name is missing; set it (only hooks may have metadata.generateName instead)",
         ),
         (
             object("metadata: {name: a}\ndata:\n  good: text\n  m: 5\n"),
@@ -129,7 +129,7 @@ fn table_of_invalid_files() {
         ),
         (
             "apiVersion: v1\nkind: List\nitems:\n- {apiVersion: v1, kind: Pod, metadata: {name: a}}\n- kind: Pod\n  apiVersion: v1\n".into(),
-            "f.yaml:5: Pod: metadata.name is missing; name the object (hooks may have metadata.generateName instead)",
+            "f.yaml:5: Pod: metadata.name is missing; set it (hooks may have metadata.generateName instead)",
         ),
     ];
     for (content, expected) in table {
@@ -151,7 +151,7 @@ fn all_errors_of_a_file_are_reported_in_order() {
     );
 }
 
-/// Every duplicate key is a separate error with both lines.
+/// Every duplicate key is reported as a separate error with both lines.
 #[test]
 fn all_repeated_keys_are_named_with_both_lines() {
     let text = format!(
@@ -233,8 +233,8 @@ fn alias_bombs_are_refused() {
     }
     let errors = errors("f", &bomb);
     assert_eq!(errors.len(), 1);
-    assert!(errors[0].starts_with("f:5: its aliases (`*name`) expand too far ("), "{errors:?}");
-    assert!(errors[0].ends_with("); write the values out"), "{errors:?}");
+    assert!(errors[0].starts_with("f:5: its aliases (`*name`) expand to "), "{errors:?}");
+    assert!(errors[0].ends_with("; replace the aliases with their values"), "{errors:?}");
 }
 
 #[test]

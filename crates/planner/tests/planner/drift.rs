@@ -1,5 +1,5 @@
-//! Validity of stored plans. Each row contains the earlier cluster, the current cluster, and the reported
-//! changes.
+//! Validity of stored plans. Each row contains the cluster at planning time, the current cluster, and the
+//! expected changes.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ metadata: {name: door, namespace: shop}
 data: {key: b3Blbg==}
 ";
 
-/// Returns a live object that has fields written by the server and by other managers.
+/// Returns a live object with fields written by the server and by other managers.
 fn live_object(kind: &str, uid: &str, version: &str, rest: &str) -> String {
     let (api, name) = match kind {
         "Deployment" => ("apps/v1", "api"),
@@ -67,7 +67,7 @@ fn drift_of_plans(yaml: &str, before: &str, now: &str) -> Drift {
     drift_between(&case(yaml).with_live(before), &case(yaml).with_live(now))
 }
 
-/// Compares a plan stored for one cluster with another cluster.
+/// Compares a plan stored for one cluster state with another cluster state.
 fn drift_between(before: &Case, now: &Case) -> Drift {
     let look = |case: &Case| {
         let objects: Vec<LiveObject> = case.live.iter().cloned().map(LiveObject::pack).collect();
@@ -165,7 +165,7 @@ fn secret_values_are_neither_stored_nor_shown() {
     });
     assert!(!serde_json::to_string(&kept).unwrap().contains("Y2FuYXJ5"));
     let drift = drift_of_plans(SECRET, &before, &now);
-    let text = "Secret shop/door: was written, but its changed fields are unknown because the plan stores no values of Secrets";
+    let text = "Secret shop/door: was written, but its changed fields are unknown because the plan does not store Secret values";
     assert_eq!(drift.related, [text]);
 }
 

@@ -1,4 +1,4 @@
-//! Findings report problems in the input, with the object, its origin and a remedy.
+//! Findings report problems in the input, including the object, its location and a remedy.
 
 use tidegate_model::Severity;
 
@@ -28,7 +28,7 @@ fn findings_of_one_object() {
         ("tidegate.dev/wave-timeout=soon", "invalid-duration", "invalid duration \"soon\""),
         ("tidegate.dev/timeout=5s", "annotation-without-effect", "not a hook"),
         ("tidegate.dev/hook-runner=x", "annotation-without-effect", "not a hook"),
-        ("tidegate.dev/gate=", "invalid-gate", "names no gate"),
+        ("tidegate.dev/gate=", "invalid-gate", "does not contain a gate"),
         ("tidegate.dev/health-judge= ", "empty-annotation", "is empty and is ignored"),
         ("tidegate.dev/retry=again", "invalid-retry", "use resume or restart"),
         ("tidegate.dev/gates=x", "unknown-annotation", "did you mean tidegate.dev/gate?"),

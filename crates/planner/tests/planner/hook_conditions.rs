@@ -1,4 +1,4 @@
-//! Conditions of hooks: operations and inputs.
+//! Conditions for running hooks: types of operations, and inputs.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ fn case_with_hook(annotations: &str) -> Case {
     case(&manifest_texts(&[(JOB, &format!("hook=PreSync; {annotations}")), (MAP, "")]))
 }
 
-/// Returns true if the hook runs.
+/// Returns true if the plan runs the hook.
 fn hook_runs(case: &Case) -> bool {
     case.tasks().iter().any(|task| task.contains("Job shop/migrate"))
 }
@@ -50,7 +50,7 @@ fn the_hook_on_annotation_selects_operations() {
         assert!(!hook_runs(&as_self_heal(without)), "{contract:?}, a self-heal without hooks");
     }
     let left_out = case_with_hook("tidegate.dev/hook-on=selfheal").plan().excluded;
-    assert_eq!(left_out[0].reason, "its tidegate.dev/hook-on annotation names only selfheal");
+    assert_eq!(left_out[0].reason, "its tidegate.dev/hook-on annotation contains only selfheal");
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn surprising_conditions_are_reported() {
 
 const KEYED: &str = "hook=PreSync; tidegate.dev/run-when=inputs-changed";
 
-/// Returns the manifests of a hook with these annotations, and of its possible inputs.
+/// Returns the manifests of a hook with these annotations, and of the hook's possible inputs.
 fn manifests(annotations: &str, value: &str, wave: &str) -> String {
     let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"value": value}});
     let service = manifest_text("v1 Service web", &format!("sync-wave={wave}"));
@@ -145,7 +145,7 @@ fn a_hook_is_unchanged_if_its_manifest_and_inputs_are() {
         let found = unchanged_hooks_between(&manifests(annotations, "1", "0"), &before);
         assert_eq!(!found.is_empty(), expected, "{annotations}\n{before}");
     }
-    // The hook hasn't run in any operation, or no longer exists.
+    // The hook has never run, or its record no longer exists.
     let now = case(&manifests(KEYED, "1", "0"));
     assert!(unchanged_hooks(&now.request, &now.targets, &now.discovery, &[]).is_empty());
     assert!(unchanged_hooks_between(&manifest_text(MAP, ""), &manifests(KEYED, "1", "0")).is_empty());
@@ -169,7 +169,7 @@ fn an_unchanged_hook_is_excluded_and_reported() {
     case.unchanged_hooks.insert(ObjectKey::new("batch", "Job", "shop", "migrate"));
     assert!(!hook_runs(&case));
     assert_eq!(case.plan().excluded[0].reason, "its inputs have not changed since it succeeded");
-    // The object that an earlier operation left behind stays.
+    // The object that an earlier operation created is kept.
     let live = case.with_live(&manifest_text(JOB, "hook=PreSync; tracked"));
     assert_eq!(live.tasks(), ["Sync 0: create ConfigMap shop/settings"]);
 }

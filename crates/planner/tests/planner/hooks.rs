@@ -50,7 +50,7 @@ fn helm_hooks_take_part() {
     assert_eq!(planned.plan.tasks[2].hook.as_ref().unwrap().delete_policies, [DeletePolicy::HookSucceeded]);
 }
 
-/// A hook that drops data must not run if the objects stay.
+/// A hook that drops data must not run if the objects are kept.
 #[test]
 fn no_deletion_hook_runs_if_objects_stay() {
     let yaml = manifest_texts(&[
@@ -83,7 +83,7 @@ fn no_deletion_hook_runs_if_objects_stay() {
         let left_out: Vec<&str> = planned.excluded.iter().map(|left| left.object.as_str()).collect();
         assert_eq!(left_out, ["Job shop/drain", "Job shop/wipe"]);
         let [warning] = &planned.plan.warnings[..] else { panic!("{:?}", planned.plan.warnings) };
-        assert!(warning.message.starts_with("2 hooks of the deletion will not run: "), "{warning}");
+        assert!(warning.message.starts_with("2 deletion hooks will not run: "), "{warning}");
         assert!(warning.message.contains(reason), "{warning}");
     }
 }
@@ -153,7 +153,7 @@ fn an_earlier_object_is_deleted_first_or_kept() {
         one_hook("hook=PreSync; hook-delete-policy=HookFailed; sync-options=Replace=true").with_live(&live);
     assert_eq!(replaced.tasks(), ["PreSync 0: replace Job shop/migrate"]);
     assert_eq!(replaced.codes(), ["hook-object-kept"]);
-    // An object that is being deleted can't be kept, and can't be applied to.
+    // An object that is being deleted can neither be kept nor applied to.
     let going =
         live.replace("\"metadata\":{", "\"metadata\":{\"deletionTimestamp\":\"2026-01-01T00:00:00Z\",");
     let gone_by_then = one_hook("hook=PreSync; hook-delete-policy=HookFailed").with_live(&going);
@@ -161,7 +161,7 @@ fn an_earlier_object_is_deleted_first_or_kept() {
     assert_eq!(gone_by_then.codes(), [""; 0]);
 }
 
-/// A hook that runs again because of `Force` isn't judged by its old result.
+/// A hook that `Force` recreates runs again, so its earlier result isn't used.
 #[test]
 fn a_kept_hook_that_force_recreates_is_not_reported() {
     let with_image = |manifest: &str, image: &str| {
@@ -179,7 +179,7 @@ fn a_kept_hook_that_force_recreates_is_not_reported() {
     for (options, image, warned, unless, reason) in [
         ("Replace=true,Force=true", "m:1", false, false, anew),
         ("Force=true", "m:2", false, false, anew),
-        // The server may reject a change to another field.
+        // The server may reject changes to other fields.
         ("Force=true", "m:1", true, true, applied),
         ("Replace=true", "m:2", true, false, applied),
         ("Prune=false", "m:2", true, false, applied),
@@ -208,7 +208,7 @@ fn a_foreign_object_is_never_treated_as_a_hook() {
             errors[0].contains("a Job shop/migrate that does not belong to application app"),
             "{errors:?}"
         );
-        assert!(errors[0].contains("hook Job shop/migrate would delete it"), "{errors:?}");
+        assert!(errors[0].contains("hook Job shop/migrate would delete or overwrite it"), "{errors:?}");
         assert_eq!(planned.plan.warnings[0].code, "untracked-hook-object");
         assert_eq!(planned.plan.tasks.len(), 1, "no prune either");
     }

@@ -1,4 +1,4 @@
-//! Live objects: matching, options, namespaces, selections, kinds.
+//! Live objects: matching with targets, options, namespaces, selections and kinds.
 
 use std::collections::BTreeSet;
 
@@ -222,7 +222,8 @@ fn shared_resources() {
     );
 }
 
-/// The manifest was exported with its annotations, or copied from the other application's manifests.
+/// The manifest was exported from the cluster with its annotations, or copied from another application's
+/// manifests.
 #[test]
 fn a_manifest_with_the_tracking_id_of_another_application_is_reported() {
     let exported =
@@ -230,7 +231,7 @@ fn a_manifest_with_the_tracking_id_of_another_application_is_reported() {
     for (yaml, live, expected) in [
         (exported("v1 ConfigMap shop/a", ""), String::new(), true),
         (exported("v1 ConfigMap shop/a", ""), manifest_text("v1 ConfigMap shop/a", "tracked"), true),
-        // A manifest copied for another object is reported as well.
+        // A tracking ID that was copied from a manifest for a different object is reported too.
         (exported("v1 ConfigMap shop/b", ""), String::new(), true),
         (exported("v1 Pod shop/a", "; hook=PreSync"), String::new(), true),
         (manifest_text("v1 ConfigMap shop/a", "tracking-id=app:/ConfigMap:shop/other"), String::new(), false),
@@ -328,8 +329,8 @@ fn server_managed_fields_are_removed() {
     assert!(planned.manifests[0].annotation("tidegate.dev/operation-id").is_none());
 }
 
-/// Tidegate takes over fields of kubectl's client-side apply, unless the options say otherwise. It always
-/// takes over fields of its own updates.
+/// Tidegate takes over fields that kubectl's client-side apply wrote, unless the options say otherwise. It
+/// always takes over fields that it wrote itself by updates.
 #[test]
 fn fields_of_client_side_apply_are_taken_over() {
     let entry = |manager: &str, operation: &str, subresource: &str| json!({"manager": manager, "operation": operation, "subresource": subresource, "fieldsV1": {"f:data": {}}});
@@ -373,8 +374,8 @@ fn fields_of_client_side_apply_are_taken_over() {
     }
 }
 
-/// Tidegate takes over Argo CD's fields if Argo CD's mark says that the object belongs to this application,
-/// and the plan reports it.
+/// Tidegate takes over Argo CD's fields if the object's mark shows that Argo CD deployed it for this
+/// application. The plan reports the takeover.
 #[test]
 fn fields_of_argo_cd_are_taken_over() {
     const LABEL: &str = "app.kubernetes.io/instance";
@@ -392,12 +393,13 @@ fn fields_of_argo_cd_are_taken_over() {
             (entry("Update", ""), &[ours, (NOTE, "{}")][..], None, None, true),
             (entry("Apply", ""), &[ours], None, None, true),
             (entry("Update", "status"), &[ours, (NOTE, "{}")], None, None, false),
-            // Tidegate created or replaced the object, or added its finalizer.
+            // Tidegate created or replaced the object, or added a finalizer to it.
             (entry("Update", ""), &[ours], None, None, false),
-            // Migration only concerns client-side apply.
+            // Migration concerns only client-side apply.
             (entry("Update", ""), &[ours, (NOTE, "{}")], None, off, false),
             (entry("Apply", ""), &[ours], None, off, true),
-            // The object belongs to another application or installation, is a copy, or has no tracking mark.
+            // The object belongs to another application or installation, is a copy, or doesn't have a
+            // tracking mark.
             (entry("Apply", ""), &[(ID, "other:/ConfigMap:shop/a")], None, None, false),
             (entry("Apply", ""), &[(ID, "app:/ConfigMap:shop/b")], None, None, false),
             (entry("Apply", ""), &[ours, ("argocd.argoproj.io/installation-id", "x")], None, None, false),
@@ -423,8 +425,8 @@ fn fields_of_argo_cd_are_taken_over() {
     }
 }
 
-/// Client-side apply removes fields that were in the last applied manifest but aren't in the new one, so they
-/// are differences.
+/// Client-side apply removes fields that are in the last-applied manifest but not in the new one, so they are
+/// differences.
 #[test]
 fn fields_that_client_side_apply_would_remove_are_a_difference() {
     const NOTE: &str = "kubectl.kubernetes.io/last-applied-configuration";
@@ -454,7 +456,7 @@ fn fields_that_client_side_apply_would_remove_are_a_difference() {
     }
 }
 
-/// If a manager keeps all its fields, nothing is taken over, and the server can predict the differences.
+/// If a manager retains all its fields, nothing is taken over, and the server can predict the differences.
 #[test]
 fn a_status_is_not_taken_over() {
     let entry = |fields: serde_json::Value| json!([{"manager": "tidegate", "operation": "Update", "fieldsV1": fields}]);
@@ -474,7 +476,8 @@ fn a_status_is_not_taken_over() {
     }
 }
 
-/// A changed role is reported, because the binding is recreated and its subjects briefly lose their rights.
+/// A changed role is reported, because the binding is recreated and its subjects briefly lose their
+/// permissions.
 #[test]
 fn a_binding_with_a_changed_role_is_reported() {
     let binding = |kind: &str, role: &str, subject: &str| {
@@ -493,7 +496,7 @@ fn a_binding_with_a_changed_role_is_reported() {
             (binding(kind, "view", "jane"), &[][..], true),
             (binding(kind, "view", "jane"), &["ServerSideApply=true"], true),
             (binding(kind, "view", "jane"), &["ApplyOutOfSyncOnly=true"], true),
-            // The server refuses to replace the binding.
+            // The server would reject the replacement of the binding.
             (binding(kind, "view", "jane"), &["Replace=true"], false),
             (binding(kind, "edit", "joe"), &[], false),
             (String::new(), &[], false),
@@ -503,7 +506,7 @@ fn a_binding_with_a_changed_role_is_reported() {
     }
 }
 
-/// Inventories don't contain the hook objects of a sync.
+/// Inventories don't contain a sync's hook objects, so a deletion reads them by name.
 #[test]
 fn a_deletion_reads_the_hooks_of_both() {
     let yaml = manifest_texts(&[

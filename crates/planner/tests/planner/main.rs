@@ -1,4 +1,4 @@
-//! Black-box tests of the planner: text and live objects in, plans and findings out.
+//! Black-box tests of the planner: manifests and live objects in, plans and findings out.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Order by phase, wave, kind and name, and tasks that move in front of their users.
+//! Order by phase, wave, kind and name, including tasks that are moved in front of their users.
 
 use std::time::Duration;
 

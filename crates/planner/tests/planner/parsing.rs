@@ -85,7 +85,8 @@ fn anchors_and_merge_keys_are_expanded() {
     assert_eq!(parsed_objects("f", &many).len(), 1, "repeated use of one anchor is allowed");
 }
 
-/// As in libyaml, and therefore in PyYAML and kubectl: lines of a quoted scalar can start at any column.
+/// As in libyaml, and therefore in PyYAML and kubectl, continuation lines of a quoted scalar can start at any
+/// column.
 #[test]
 fn quoted_texts_continue_at_any_column() {
     let text = "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nstatus:\n  conditions:\n  - message: '0/3 nodes are available: 1 node(s)\n    had a taint,\n\n    2 others.'\n    reason: \"Un\\\n    schedulable\n\n  for\\x20ever\"\n    type: 'it''s\nover'\n";
@@ -98,7 +99,7 @@ fn quoted_texts_continue_at_any_column() {
     assert_eq!(targets[0].object.pointer("/status/conditions/0"), Some(&condition));
 }
 
-/// As in Go's parser: later keys win, and the first map in a list wins.
+/// As in Go's YAML parser, later keys win, and the first map in a merge list wins.
 #[test]
 fn merge_keys_and_their_order() {
     let head = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\nspec:\n  one: &one {a: 1, b: 1}\n  two: &two {b: 2, c: 2}\n";
@@ -134,7 +135,7 @@ fn objects_that_are_not_deployed_need_no_name() {
     assert!(parse_without_names("f", b"kind: Pod\n", &Limits::default()).is_err());
 }
 
-/// Scalars as kubectl parses them.
+/// Scalars are parsed as in kubectl.
 #[test]
 fn scalar_table() {
     let table: Vec<(&str, Value)> = vec![
@@ -207,7 +208,7 @@ fn targets_survive_being_stored() {
     assert_eq!(serde_json::from_str::<Vec<Target>>(&stored).unwrap(), targets);
 }
 
-/// As in Argo CD: images of pods, including init containers.
+/// As in Argo CD, the images of a workload include those of init containers.
 #[test]
 fn images_of_workloads() {
     let containers = json!([{"name": "b", "image": "b:2"}, {"name": "a", "image": "a:1"}, {"name": "none"}]);

@@ -1,4 +1,4 @@
-//! Properties of every plan.
+//! Properties that every plan has.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +49,7 @@ fn any_object(tracked: bool) -> impl Strategy<Value = String> {
     )
 }
 
-/// Generates cases whose objects have distinct keys, because the last duplicate wins.
+/// Generates cases whose objects have distinct keys, because only the last of several duplicates counts.
 fn any_case() -> impl Strategy<Value = Case> {
     let targets = prop::collection::vec(any_object(false), 0..24);
     let live = prop::collection::vec(any_object(true), 0..12);
@@ -203,11 +203,12 @@ proptest! {
         }
     }
 
-    /// The object that is applied first is deleted last, including namespaces with their contents.
+    /// The object that is applied first is deleted last. This also holds for namespaces and the objects in
+    /// them.
     #[test]
     fn a_deletion_goes_in_the_reverse_of_the_sync(case in any_case()) {
         let mut case = case;
-        // The same objects as they will be in the cluster.
+        // The same objects as they are in the cluster after a sync.
         case.live.retain(|object| hook_of(object).is_none());
         for (number, object) in case.live.iter_mut().enumerate() {
             object.metadata_mut().insert("uid".to_owned(), format!("uid-{number}").into());
@@ -234,8 +235,8 @@ proptest! {
         }
     }
 
-    /// A deletion writes only its hooks, before and after all deletions. If the objects stay, it doesn't
-    /// write anything.
+    /// A deletion writes only its hooks, before and after all object deletions. If the objects are kept, it
+    /// doesn't write anything.
     #[test]
     fn a_deletion_writes_hooks_alone(case in any_case(), orphan: bool) {
         let cascade = if orphan { Cascade::Orphan } else { Cascade::Background };

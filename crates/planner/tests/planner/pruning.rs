@@ -1,4 +1,4 @@
-//! Pruning: its objects, its order, and the objects that it leaves alone.
+//! Pruning: affected objects, order, and objects that are kept.
 
 use serde_json::json;
 use tidegate_model::Cascade;
@@ -100,7 +100,7 @@ fn possibly_foreign_objects_are_listed_and_not_pruned() {
         assert_eq!(planned.owned_elsewhere.len(), usize::from(is_elsewhere), "{what}");
         assert_eq!(codes(&planned).contains(&"found-elsewhere".to_owned()), is_elsewhere, "{what}");
     }
-    // The name of a cluster-scoped object doesn't prove its owner.
+    // The name of a cluster-scoped object doesn't prove that it belongs to the application.
     let live =
         manifest_texts(&[(ROLE, "tracked"), (NAMESPACE, "tracked"), ("v1 ConfigMap team-a/a", "tracked")]);
     let left = case(&manifest_text("v1 ConfigMap x", "")).with_live(&live);
@@ -144,7 +144,7 @@ fn owned_objects_are_pruned_in_any_namespace() {
     assert_eq!(without_x(installed.tasks()), pruned);
 }
 
-/// Deleting a namespace deletes all its objects.
+/// Deleting a namespace deletes all objects in it.
 #[test]
 fn a_namespace_is_not_pruned_while_objects_are_deployed_to_it() {
     let live = manifest_texts(&[("v1 Namespace old", "tracked"), ("v1 Namespace empty", "tracked")]);
@@ -222,7 +222,7 @@ fn a_requested_namespace_is_not_pruned() {
     assert_eq!(kept.codes(), ["namespace-not-pruned"]);
 }
 
-/// A deletion plan numbers its waves in execution order; users know them by the annotations.
+/// A deletion plan numbers its waves in execution order, but users know them by their annotations.
 #[test]
 fn displayed_waves_of_a_deletion_follow_the_annotations() {
     let rows = [("first", "-2"), ("second", "3"), ("second-too", "3"), ("last", "10")];

@@ -1,4 +1,4 @@
-//! A real installation manifest of 2 MB is parsed and planned.
+//! Parsing and planning of a real 2 MB installation manifest.
 
 use std::fs;
 

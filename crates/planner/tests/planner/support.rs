@@ -1,4 +1,4 @@
-//! Builds plans from short texts, and formats plans as short texts.
+//! Helpers that build plans from short texts and format plans as short texts.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,7 +12,8 @@ use tidegate_planner::{Limits, PlanInput, PlanResult, Target, manifests, plan};
 
 pub const STARTED_AT: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Input of a plan. Application `app`, destination namespace `shop`, revision `0123456789`.
+/// Input of a plan. The application is `app`, the destination namespace `shop`, and the revision
+/// `0123456789`.
 #[derive(Debug)]
 pub struct Case {
     pub request: SyncRequest,
@@ -113,12 +114,12 @@ impl Case {
         })
     }
 
-    /// Returns the tasks as text: `Sync 0: create ConfigMap shop/a` …
+    /// Returns the tasks as text, such as `Sync 0: create ConfigMap shop/a`.
     pub fn tasks(&self) -> Vec<String> {
         tasks(&self.plan())
     }
 
-    /// Returns the codes of the findings. Errors start with `!`.
+    /// Returns the codes of the findings. The codes of errors start with `!`.
     pub fn codes(&self) -> Vec<String> {
         codes(&self.plan())
     }
@@ -139,8 +140,9 @@ pub fn codes(planned: &PlanResult) -> Vec<String> {
     planned.plan.warnings.iter().map(code).collect()
 }
 
-/// Returns a manifest with annotations: `manifest_text("v1 ConfigMap shop/a", "sync-wave=1; tracked")`.
-/// Annotation names without a slash are Argo CD's. `tracked` adds the tracking ID of application `app`.
+/// Returns a manifest with annotations, such as `manifest_text("v1 ConfigMap shop/a", "sync-wave=1;
+/// tracked")`. Annotation names without a slash get Argo CD's prefix. `tracked` adds the tracking ID of
+/// application `app`.
 pub fn manifest_text(what: &str, annotations: &str) -> String {
     let [api_version, kind, name] = what.split(' ').collect::<Vec<_>>()[..] else { panic!("{what}") };
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
@@ -172,17 +174,17 @@ pub fn manifest_text(what: &str, annotations: &str) -> String {
     format!("{}\n---\n", json!({"apiVersion": api_version, "kind": kind, "metadata": metadata}))
 }
 
-/// Returns true for tracked objects: they are live, so they have a UID.
+/// Returns true for tracked objects. They are live objects, so they have a UID.
 fn is_live_object(annotations: &str) -> bool {
     annotations.contains("tracked")
 }
 
-/// Returns several manifests: `manifest_texts(&[("v1 ConfigMap a", ""), …])`.
+/// Returns several manifests, such as `manifest_texts(&[("v1 ConfigMap a", ""), …])`.
 pub fn manifest_texts(all: &[(&str, &str)]) -> String {
     all.iter().map(|(what, annotations)| manifest_text(what, annotations)).collect()
 }
 
-/// Returns a CRD for a kind of group `example.com`.
+/// Returns a CRD that defines a kind in the group `example.com`.
 pub fn crd(kind: &str, annotations: &str) -> String {
     let plural = format!("{}s", kind.to_lowercase());
     let text = manifest_text(

@@ -1,4 +1,4 @@
-//! Tracking methods of an application, and changes of the method.
+//! Tracking methods of an application, and changes from one method to another.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::support::{Case, case, crd, manifest_text, manifest_texts};
 
 const METHODS: [TrackingMethod; 3] = [Annotation, AnnotationAndLabel, Label];
 
-/// Returns the manifests of a plan as they are in the cluster after Tidegate has written them.
+/// Returns the plan's manifests as they are in the cluster after Tidegate has applied them.
 fn manifests_after_apply(case: &Case) -> Vec<Object> {
     let mut objects = case.plan().manifests;
     for object in &mut objects {
@@ -192,9 +192,9 @@ fn any_live() -> impl Strategy<Value = Vec<Object>> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// For every tracking method, a plan never deletes an object that lacks the application's marks, that
-    /// belongs to another application, installation or object, or that is a copy. It writes only objects in
-    /// the manifests.
+    /// Whatever the tracking method, a plan never deletes an object that lacks the application's marks, that
+    /// belongs to another application, installation or object, or that is a copy. A plan writes only objects
+    /// in the manifests.
     #[test]
     fn unrelated_objects_are_never_touched(
         live in any_live(),

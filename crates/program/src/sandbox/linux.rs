@@ -16,7 +16,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use crate::{RunError, Sandbox, not_started_error};
 
-/// Programs, libraries and time zones that every program may need. They contain no secrets.
+/// Programs, libraries and time zones that any program may need. They contain no secrets.
 const SYSTEM_PATHS: [&str; 15] = [
     "/bin",
     "/lib",
@@ -29,7 +29,7 @@ const SYSTEM_PATHS: [&str; 15] = [
     "/nix/store",
     "/gnu/store",
     "/etc/ld.so.cache",
-    // A program that cannot find its time zone silently uses another one.
+    // A program that cannot find its time zone silently uses a different time zone.
     "/usr/share/zoneinfo",
     "/usr/share/lib/zoneinfo",
     "/usr/lib/locale/TZ",
@@ -37,14 +37,14 @@ const SYSTEM_PATHS: [&str; 15] = [
 ];
 /// Devices that discard writes or provide random bytes.
 const DEVICES: [&str; 3] = ["/dev/null", "/dev/random", "/dev/urandom"];
-/// Landlock version. Older kernels ignore the rights they do not support.
+/// Landlock version. Older kernels ignore the rights that they do not support.
 const LANDLOCK_ABI: ABI = ABI::V6;
 /// System calls that create a socket, directly or through io_uring.
 const SOCKET_CALLS: [libc::c_long; 2] = [libc::SYS_socket, libc::SYS_io_uring_setup];
 
 /// Returns true if the kernel restricts file access to the sandbox: Landlock is available (Linux 5.13 and newer) and enabled.
 pub fn confines_files() -> bool {
-    // A separate thread, because the restriction cannot be lifted.
+    // Use a separate thread, because the restriction cannot be lifted.
     let probe = || matches!(restrict_files(&Sandbox::default()), Ok(true));
     thread::scope(|scope| scope.spawn(probe).join()).unwrap_or(false)
 }
@@ -72,8 +72,8 @@ fn not_confined_error(error: &impl Display) -> RunError {
     RunError::NotConfined(error.to_string())
 }
 
-/// Sets a kernel limit on CPU time, so that the program ends even if its supervisor is killed. Ignores errors: the program may
-/// have exited already.
+/// Sets a kernel limit on CPU time, so that the program ends even if its supervisor is killed. Ignores
+/// errors, because the program may have exited already.
 fn limit_processor(child: &Child, limit: Duration) {
     if limit.is_zero() {
         return;
@@ -86,7 +86,7 @@ fn limit_processor(child: &Child, limit: Duration) {
 /// Restricts the current thread to the sandbox. Returns false if the kernel does not support it.
 fn restrict_files(sandbox: &Sandbox) -> Result<bool, RulesetError> {
     let (read_access, full_access) = (AccessFs::from_read(LANDLOCK_ABI), AccessFs::from_all(LANDLOCK_ABI));
-    // Paths that do not exist are skipped; they need no rule.
+    // Skip paths that do not exist; they need no rule.
     let restricted = Ruleset::default()
         .handle_access(full_access)?
         .scope(Scope::from_all(LANDLOCK_ABI))?
@@ -125,7 +125,7 @@ mod tests {
         run_confined(Command::new(program).args(arguments), sandbox, &limits, || None).unwrap()
     }
 
-    /// Uses the network support that is built into bash.
+    /// Tests network access with the support that is built into bash.
     #[test]
     fn a_confined_program_has_no_network() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -15,8 +15,8 @@ use crate::problem::Problem;
 const MESSAGE_CHARACTERS_MAX: usize = 200;
 
 impl Conversation<'_> {
-    /// Returns a successful response. Any other response is a problem. `asked` is the request as named in
-    /// messages: `GET /orgs/shop/repos`.
+    /// Returns a successful response. Any other response is a problem. `asked` describes the request in
+    /// messages, as in `GET /orgs/shop/repos`.
     pub(super) async fn check_response(
         &self,
         answer: Response<Incoming>,
@@ -52,7 +52,7 @@ impl Conversation<'_> {
         match (status, origin) {
             (StatusCode::UNAUTHORIZED, Some(origin)) => format!("; it does not accept {origin}"),
             (StatusCode::UNAUTHORIZED, None) => {
-                "; it requires a token, and the generator has none".to_owned()
+                "; it requires a token, but the generator does not have one".to_owned()
             }
             (StatusCode::FORBIDDEN, Some(origin)) => format!("; {origin} has no permission"),
             (StatusCode::NOT_FOUND, Some(origin)) => {
@@ -62,14 +62,16 @@ impl Conversation<'_> {
                 "; check the names; private repositories require a token".to_owned()
             }
             _ if asks => "; it requires credentials".to_owned(),
-            _ if status.is_redirection() => ", and redirects are not followed here".to_owned(),
+            _ if status.is_redirection() => {
+                ", and Tidegate does not follow redirects for this request".to_owned()
+            }
             _ => String::new(),
         }
     }
 
     pub(super) fn wait_problem(&self, what: &str, wait: Option<Duration>) -> Problem {
         match wait {
-            // Rounds up to whole seconds.
+            // Round up to whole seconds.
             Some(wait) => {
                 self.problem(format!("{what}; try again in {} s", wait.as_secs().saturating_add(1)))
             }

@@ -1,8 +1,8 @@
 //! Paged lists.
 //!
-//! Servers specify the next page by its address. Only the query of that address is used, combined with the
-//! address of the first page. A different address could be meant for other clients, and credentials must not
-//! be sent elsewhere.
+//! Servers specify the next page by its address. The client uses only the query of that address, combined
+//! with the address of the first page. The full address may be valid only for other clients, and credentials
+//! must not be sent to another server.
 
 use http::HeaderMap;
 use http::header::LINK;
@@ -53,7 +53,7 @@ impl Conversation<'_> {
     }
 
     pub(super) fn repeated_page_problem(&self, path: &str) -> Problem {
-        self.problem(format!("returned a next page of {path} that is the same page"))
+        self.problem(format!("returned the same page of {path} as its next page"))
     }
 
     pub fn too_many_pages(&self, path: &str) -> Problem {

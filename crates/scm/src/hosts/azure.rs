@@ -172,13 +172,14 @@ impl RepositoryHost for Azure<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
         let path = project_path(&self.organization, &self.project)?;
         let found: List<RepositoryRow> = self.conversation.get(&path, API_VERSION_QUERY).await?;
-        // Skips disabled repositories, which cannot be read, and repositories without branches, which are empty.
+        // Skip disabled repositories, which cannot be read, and empty repositories, which have no default
+        // branch.
         let found = found.value.into_iter().filter(|one| !one.is_disabled && one.default_branch.is_some());
         let repository = |one: RepositoryRow| Repository {
             id: one.id,
             organization: self.organization.clone(),
             name: one.name,
-            // As in Argo CD, the default protocol is HTTPS here and SSH for the other providers.
+            // As in Argo CD, the default protocol is HTTPS for this provider and SSH for all others.
             url: if self.protocol == Protocol::Ssh { one.ssh_url } else { one.remote_url },
             default_branch: short_branch_name(&one.default_branch.unwrap_or_default()),
             labels: Vec::new(),

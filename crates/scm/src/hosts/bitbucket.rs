@@ -162,7 +162,8 @@ impl<'a> Bitbucket<'a> {
 impl RepositoryHost for Bitbucket<'_> {
     async fn repositories(&self) -> Result<Vec<Repository>, Problem> {
         let path = format!("/repositories/{}", encode_segment("owner", &self.owner)?);
-        // Only repositories that the user is a member of, because a public workspace also contains others.
+        // Request only repositories that the user is a member of, because a public workspace also contains
+        // other repositories.
         let found = self
             .conversation
             .get_pages(

@@ -123,7 +123,7 @@ impl From<Pull> for PullRequest {
     }
 }
 
-/// Address and trust settings: `api`, `insecure`, and the ConfigMap with certificate authorities.
+/// Address and trust settings: `api`, `insecure`, and the ConfigMap that contains certificate authorities.
 type ServerSettings<'g> = (&'g str, bool, Option<&'g ConfigMapKey>);
 
 fn open_conversation<'a>(
@@ -196,8 +196,8 @@ impl RepositoryHost for BitbucketServer<'_> {
         if let Some(branch) = self.conversation.find::<Branch>(&format!("{path}/default"), "").await? {
             return Ok(Some(branch.into()));
         }
-        // Newer versions don't have the request for the default branch, but every version marks it in the
-        // list. An empty repository doesn't have one.
+        // Newer versions don't support the request for the default branch, but every version marks it in the
+        // list of branches. An empty repository doesn't have a default branch.
         let branches: Vec<Branch> = get_all_pages(&self.conversation, &path, PAGE_QUERY).await?;
         Ok(branches.into_iter().find(|branch| branch.is_default).map(BranchTip::from))
     }

@@ -115,7 +115,7 @@ impl RepositoryHost for Gitea<'_> {
             organization: one.owner.login,
             name: one.name,
             url: self.protocol.clone_url(one.ssh_url, one.clone_url),
-            // An empty repository already names a default branch.
+            // The server reports a default branch even for an empty repository.
             default_branch: if one.empty { String::new() } else { one.default_branch },
             labels: one.topics.unwrap_or_default(),
         };

@@ -74,8 +74,8 @@ impl<'a> Github<'a> {
     }
 }
 
-/// Opens a conversation. Adds the API path of an Enterprise server, which users often omit. `owner` owns the
-/// repositories.
+/// Opens a conversation. Adds the API path of an Enterprise server, which users often omit. `owner` is the
+/// owner of the repositories.
 fn open_conversation<'a>(
     asking: RequestContext<'a>,
     api: &str,

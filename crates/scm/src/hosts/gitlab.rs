@@ -38,7 +38,7 @@ struct RepositoryRow {
     http_url_to_repo: String,
     #[serde(default)]
     topics: Option<Vec<String>>,
-    /// Former name for topics.
+    /// Former name of topics.
     #[serde(default)]
     tag_list: Option<Vec<String>>,
 }
@@ -175,7 +175,7 @@ impl RepositoryHost for Gitlab<'_> {
         if self.conversation.exists(&format!("{tree}/files/{path}"), &format!("ref={sha}")).await? {
             return Ok(true);
         }
-        // Lists the folder instead of reading a file. Some versions return an empty list for a missing folder.
+        // List the folder instead of reading a file. Some versions return an empty list for a missing folder.
         let query = format!("path={path}&ref={sha}&per_page=1");
         let inside = self.conversation.find::<Vec<Value>>(&format!("{tree}/tree"), &query).await?;
         Ok(inside.is_some_and(|entries| !entries.is_empty()))

@@ -79,7 +79,7 @@ impl Protocol {
         }
     }
 
-    /// Selects the clone address. SSH is the default.
+    /// Selects the clone address for the protocol. The default is SSH.
     fn clone_url(self, ssh: String, https: String) -> String {
         if self == Self::Https { https } else { ssh }
     }
@@ -101,7 +101,7 @@ pub(crate) fn trusted_authorities(
     }
 }
 
-/// Removes the prefix `refs/heads/` of a branch name.
+/// Removes the prefix `refs/heads/` from a branch name.
 fn short_branch_name(name: &str) -> String {
     name.strip_prefix("refs/heads/").unwrap_or(name).to_owned()
 }

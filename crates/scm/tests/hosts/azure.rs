@@ -38,7 +38,7 @@ fn repositories_of_a_team_project() {
         repository("7feb", "off", json!({"isDisabled": true})),
     ]});
     server.put(&format!("{API}?api-version=7.0"), Page::of(all));
-    // A branch whose name merely starts with that name isn't the default branch.
+    // A branch with a name that merely starts with the default branch's name isn't the default branch.
     let found = json!({"value": [reference("main"), reference("main-2")]});
     server.put(&format!("{API}/5feb/refs?filter=heads%2Fmain&$top=1000&api-version=7.0"), Page::of(found));
     let items = format!(

@@ -1,4 +1,4 @@
-//! Generators that query local servers, which respond in the formats of the public APIs.
+//! Tests of generators that query local servers, which respond in the formats of the public APIs.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
@@ -48,7 +48,7 @@ impl Secrets for TestSecrets {
     }
 }
 
-/// Returns the branches that a generator finds.
+/// Returns a generator's branches.
 pub fn branches_by(web: &Web, generator: Value) -> Result<Vec<Branch>, QueryError> {
     branches_with(
         RequestContext { web, secrets: &TestSecrets::default(), policy: &Policy::default() },
@@ -56,7 +56,7 @@ pub fn branches_by(web: &Web, generator: Value) -> Result<Vec<Branch>, QueryErro
     )
 }
 
-/// Returns the branches that a generator finds with the given inputs.
+/// Returns a generator's branches for the given inputs.
 pub fn branches_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec<Branch>, QueryError> {
     let generator: ScmGenerator = serde_json::from_value(generator).unwrap();
     let filters = generator.filters.iter();
@@ -68,12 +68,12 @@ pub fn branches_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec
     found
 }
 
-/// Returns the branches that a generator finds with the default limits.
+/// Returns a generator's branches with the default limits.
 pub fn branches(generator: Value) -> Vec<Branch> {
     branches_by(&Web::default(), generator).unwrap()
 }
 
-/// Returns the pull requests that a generator finds.
+/// Returns a generator's pull requests.
 pub fn requests_by(web: &Web, generator: Value) -> Result<Vec<PullRequest>, QueryError> {
     requests_with(
         RequestContext { web, secrets: &TestSecrets::default(), policy: &Policy::default() },
@@ -81,7 +81,7 @@ pub fn requests_by(web: &Web, generator: Value) -> Result<Vec<PullRequest>, Quer
     )
 }
 
-/// Returns the pull requests that a generator finds with the given inputs.
+/// Returns a generator's pull requests for the given inputs.
 pub fn requests_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec<PullRequest>, QueryError> {
     let generator: PullRequestGenerator = serde_json::from_value(generator).unwrap();
     let found = asking.pull_requests(&generator);
@@ -90,7 +90,7 @@ pub fn requests_with(asking: RequestContext<'_>, generator: Value) -> Result<Vec
     found
 }
 
-/// Returns the pull requests that a generator finds with the default limits.
+/// Returns a generator's pull requests with the default limits.
 pub fn requests(generator: Value) -> Vec<PullRequest> {
     requests_by(&Web::default(), generator).unwrap()
 }

@@ -54,7 +54,7 @@ fn invalid_responses_are_errors_without_the_token() {
         (Page { body: b"nonsense".to_vec(), ..Page::of(Value::Null) }, "returned an unexpected response"),
         (
             Page::to(&other.url()),
-            "returned 302 Found for POST /api/v1/getparams.execute, and redirects are not followed here",
+            "returned 302 Found for POST /api/v1/getparams.execute, and Tidegate does not follow redirects for this request",
         ),
     ] {
         server.at(PATH, page.clone());

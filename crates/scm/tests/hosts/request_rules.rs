@@ -1,4 +1,4 @@
-//! Rules for all servers: where tokens are sent, redirects, limits, and rate limits.
+//! Rules for all servers: the destinations of tokens, redirects, limits, and rate limits.
 
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -159,10 +159,7 @@ fn limits_of_requests() {
     }
     server.put("/api/v3/orgs/o/repos?page=2", Page::of(json!([])).with(next(2)));
     let error = failed_query(&Web::default(), &server);
-    assert!(
-        error.reason.contains("returned a next page of /orgs/o/repos that is the same page"),
-        "{error:?}"
-    );
+    assert!(error.reason.contains("returned the same page of /orgs/o/repos as its next page"), "{error:?}");
 }
 
 #[test]
@@ -185,7 +182,7 @@ fn requests_end_at_shutdown() {
     let (asking, generator) = (Arc::clone(&web), generator(&server));
     let (tell, told) = mpsc::channel();
     let asked = thread::spawn(move || tell.send(branches_by(&asking, generator)));
-    // Waits until the request is in flight.
+    // Wait until the request is in flight.
     while server.visits().is_empty() {
         thread::yield_now();
     }

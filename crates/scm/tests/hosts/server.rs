@@ -42,7 +42,7 @@ impl Page {
 /// A recorded request.
 #[derive(Clone, Debug)]
 pub struct Visit {
-    /// `GET /path?query`.
+    /// Method and target, such as `GET /path?query`.
     pub asked: String,
     pub headers: BTreeMap<String, String>,
     pub body: String,
@@ -147,7 +147,7 @@ fn serve(shared: &ServerState, stream: impl Read + Write) -> io::Result<()> {
     let page = page.unwrap_or_else(|| Page::status(404, serde_json::json!({"message": "Not Found"})));
     let stream = reader.get_mut();
     if page.hangs {
-        // Waits until the client closes the connection.
+        // Wait until the client closes the connection.
         let mut rest = [0];
         while stream.read(&mut rest)? > 0 {}
         return Ok(());

@@ -12,7 +12,7 @@ use tidegate_scm::{Policy, RequestContext, Web};
 use crate::TestSecrets;
 use crate::server::{Page, Server};
 
-/// A server with a self-signed certificate, and that certificate.
+/// Starts a server with a self-signed certificate. Returns the server and the certificate.
 fn server() -> (Server, String) {
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));

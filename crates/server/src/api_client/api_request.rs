@@ -42,7 +42,7 @@ impl ApiRequest {
         self
     }
 
-    /// Adds the reason to record unless it is empty, because servers of an earlier version don't accept one.
+    /// Adds the reason to record, unless it is empty. Servers of an earlier version don't accept a reason.
     pub fn with_reason(self, reason: &str) -> Self {
         let reason = normalize_reason(reason);
         if reason.is_empty() { self } else { self.with_parameter("reason", &reason) }

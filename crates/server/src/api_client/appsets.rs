@@ -24,7 +24,7 @@ struct AppSetPage {
 }
 
 impl ApiClient {
-    /// Returns all ApplicationSets, or those with the given name.
+    /// Returns all ApplicationSets, or only those with the given name.
     pub async fn appsets(&self, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
         let mut reached = AppSetListing::default();
         let mut after = None;
@@ -81,7 +81,7 @@ impl ApiClient {
         self.get(&self.appset_path(name, "/explain").await?).await
     }
 
-    /// Returns the order in which the Applications of an ApplicationSet would be deleted with it.
+    /// Returns the order in which an ApplicationSet's Applications would be deleted together with it.
     pub async fn plan_appset_deletion(&self, name: &str) -> Result<AppSetDeletionPreview, ServiceError> {
         self.get(&self.appset_path(name, "/deletion").await?).await
     }
@@ -90,7 +90,7 @@ impl ApiClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request is rejected, fails, or is not about an ApplicationSet.
+    /// Returns an error if the request is rejected, fails, or does not concern an ApplicationSet.
     pub async fn send_appset_request(&self, request: &Request) -> Result<(), ServiceError> {
         let api_request = match request {
             Request::RequestAppSetAction { name, action, reason, .. } => {

@@ -27,7 +27,7 @@ use crate::loopback::is_loopback_host;
 /// Time limit for a response, slightly longer than the server's own limit.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum size of a response in bytes. The resources on one page of applications take a few MiB.
+/// Maximum size of a response in bytes. The resources on one page of applications have a size of a few MiB.
 const RESPONSE_BYTES_MAX: usize = 256 << 20;
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 1024;
@@ -138,7 +138,7 @@ impl Connection {
                 .connection_error(format!("returned status {status}; check that it is a `tidegate serve`")));
         };
         Err(match status {
-            // The message already contains the advice; the separate field is meant for other programs.
+            // The message already contains the hint; the separate field is meant for other programs.
             StatusCode::CONFLICT | StatusCode::NOT_FOUND => ServiceError::refused(message),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 ServiceError::refused(format!("{} denied the request: {message}; {next}", self.url))

@@ -10,7 +10,7 @@ use tidegate_service::error::ServiceError;
 use super::ApiClient;
 use super::api_request::ApiRequest;
 
-/// Maximum length of a line in the stream in bytes. In JSON, a character may take six bytes.
+/// Maximum length of a line in the stream, in bytes. A character may require six bytes in JSON.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// A stream of hook output.
@@ -28,8 +28,8 @@ impl ApiClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if the operation is not running in a process of the server, if the token does not permit reading, or if
-    /// the server is too old to support output streams.
+    /// Returns an error if the operation is not running in the server's process, or if the token does not
+    /// permit reading. Also returns an error if the server is too old to support output streams.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutputStream, ServiceError> {
         let request = ApiRequest::get(&format!("/api/v1/operations/{operation}/output"));
         let body = self.0.open_stream(request).await?;
@@ -43,11 +43,11 @@ impl ApiClient {
 }
 
 impl HookOutputStream {
-    /// Returns the next event; `None` at the end of the stream. Cancel safe.
+    /// Returns the next event, or `None` at the end of the stream. This method is cancel safe.
     ///
     /// # Errors
     ///
-    /// Returns an error if the stream broke or the server has ended it.
+    /// Returns an error if the connection broke or the server ended the stream with an error.
     pub async fn next(&mut self) -> Result<Option<OutputDocument>, ServiceError> {
         loop {
             while let Some(line) = self.take_line() {

@@ -33,7 +33,7 @@ pub use self::hook_output::HookOutputStream;
 
 /// Number of applications requested at once.
 const PAGE_SIZE: &str = "100";
-/// Maximum number of pages, which is more than can exist.
+/// Maximum number of pages of a list. No list has this many pages.
 const PAGES_MAX: usize = 10_000;
 
 /// API client of a remote `tidegate serve`.
@@ -76,7 +76,7 @@ impl ApiClient {
         self.0.send(ApiRequest::get(path)).await
     }
 
-    /// Returns all applications, or those with the given name.
+    /// Returns all applications, or only those with the given name.
     pub async fn applications(&self, name: Option<&str>) -> Result<ApplicationListing, ServiceError> {
         let whole = name.and_then(|name| name.split_once('/')).filter(|(namespace, _)| !namespace.is_empty());
         if let Some((namespace, name)) = whole {
@@ -107,7 +107,7 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns all pages of a list, filtered if there are conditions.
+    /// Returns all pages of a list, filtered by the conditions, if there are any.
     async fn list_all<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -153,7 +153,7 @@ impl ApiClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request is rejected, fails, or is not about an application.
+    /// Returns an error if the request is rejected, fails, or does not concern an application.
     pub async fn send_request(&self, request: &Request) -> Result<(), ServiceError> {
         let (name, what, body) = match request {
             Request::SyncApplication { name, operation } => (name, "sync", sync_body(operation)),
@@ -182,8 +182,8 @@ impl ApiClient {
         self.0.send::<Value>(ApiRequest::post(&path, body)).await.map(drop)
     }
 
-    /// Returns the changes that a sync of an application would make. `revisions` has one revision for each source; if it is
-    /// empty, the application's own revisions are used.
+    /// Returns the changes that a sync of an application would make. `revisions` contains one revision for
+    /// each source. If it is empty, the application's own revisions are used.
     pub async fn diff(
         &self,
         name: &str,
@@ -209,8 +209,8 @@ impl ApiClient {
         self.0.send(if no_hooks { request.with_parameter("noHooks", "true") } else { request }).await
     }
 
-    /// Returns the message of an application's newest operation, even if the application is gone; `None` if there are no
-    /// operations.
+    /// Returns the message of an application's newest operation, even if the application was deleted; `None`
+    /// if there are no operations.
     pub async fn last_message(&self, application: &str) -> Result<Option<String>, ServiceError> {
         let request = ApiRequest::get("/api/v1/operations")
             .with_parameter("application", application)
@@ -260,7 +260,7 @@ fn application_path(AppKey { namespace, name }: &AppKey, what: &str) -> String {
     format!("/api/v1/applications/{}/{}{what}", encode_segment(namespace), encode_segment(name))
 }
 
-/// Returns the body that requests an operation. The server adds the options of the application's sync policy.
+/// Returns the request body for an operation. The server adds the options of the application's sync policy.
 fn sync_body(operation: &OperationRequest) -> Value {
     let sync = operation.sync.clone().unwrap_or_default();
     let resource = |one: &OperationResource| json!({"group": one.group, "kind": one.kind, "namespace": one.namespace, "name": one.name});
@@ -270,7 +270,8 @@ fn sync_body(operation: &OperationRequest) -> Value {
         "dryRun": sync.dry_run,
         "resources": sync.resources.iter().map(resource).collect::<Vec<_>>(),
     });
-    // A server of an earlier version does not know the policy or multiple revisions, and rejects unknown fields.
+    // A server of an earlier version does not support the policy or multiple revisions, and rejects unknown
+    // fields.
     if let Some(body) = body.as_object_mut() {
         body.extend(conflict_policy(operation).map(|policy| ("policy".to_owned(), policy.into())));
         if !sync.revisions.is_empty() {
@@ -280,7 +281,8 @@ fn sync_body(operation: &OperationRequest) -> Value {
     add_reason(body, request_reason(operation))
 }
 
-/// Adds a reason to a body unless it is empty, because servers of an earlier version don't accept one.
+/// Adds a reason to a request body, unless the reason is empty. Servers of an earlier version don't accept a
+/// reason.
 fn add_reason(mut body: Value, reason: &str) -> Value {
     let reason = normalize_reason(reason);
     if let Some(body) = body.as_object_mut().filter(|_| !reason.is_empty()) {

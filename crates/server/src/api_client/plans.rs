@@ -23,7 +23,7 @@ impl ApiClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if the request is rejected, fails, or is not about plans.
+    /// Returns an error if the request is rejected, fails, or does not concern plans.
     pub async fn request_plans(&self, request: &Request) -> Result<Vec<PlanSummary>, ServiceError> {
         match request {
             Request::Plans { name, .. } => self.list_plans(name.as_deref()).await,
@@ -40,7 +40,7 @@ impl ApiClient {
         }
     }
 
-    /// Returns a stored plan, or creates one.
+    /// Returns a stored plan, or creates a plan, depending on the request.
     ///
     /// # Errors
     ///
@@ -69,7 +69,7 @@ impl ApiClient {
         Ok((summary, plan))
     }
 
-    /// Returns the changes that a stored plan of an application would make at the moment.
+    /// Returns the changes that an application's stored plan would make to the current cluster.
     ///
     /// # Errors
     ///

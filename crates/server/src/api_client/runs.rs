@@ -8,7 +8,7 @@ use super::ApiClient;
 use super::api_request::encode_segment;
 
 impl ApiClient {
-    /// Returns the rollouts and deletions of one ApplicationSet, or of all, oldest first.
+    /// Returns the rollouts and deletions of one or all ApplicationSets, oldest first.
     pub async fn runs(&self, set: Option<&str>) -> Result<Vec<RunSummary>, ServiceError> {
         let mut lines: Vec<RunSummary> = self.list_all("/api/v1/runs", ("applicationSet", set)).await?;
         lines.reverse();

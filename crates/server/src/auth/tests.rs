@@ -25,7 +25,7 @@ fn sign_in(
     entrance.sign_in_with_token(token, &RequestOrigin::new(entrance, &headers(lines), false), Instant::now())
 }
 
-/// Returns the cookie as a browser sends it back.
+/// Returns the cookie in the form in which a browser sends it back.
 fn cookie_header(cookie: &HeaderValue) -> String {
     cookie.to_str().unwrap().split(';').next().unwrap().to_owned()
 }
@@ -107,7 +107,7 @@ fn changes_with_a_cookie_are_accepted_only_from_our_own_page() {
             assert_eq!(ask(method.clone(), wrong), Err(Code::Forbidden), "{method} {wrong:?}");
         }
     }
-    // Browsers never send a token on their own, so a token doesn't need any other proof.
+    // Browsers never send a token on their own, so a request with a token doesn't need any other proof.
     let token = format!("Bearer {TOKEN}");
     assert_eq!(ask(Method::POST, &[("authorization", &token)]), Ok("ann".to_owned()));
     // A cookie does not replace an invalid token.

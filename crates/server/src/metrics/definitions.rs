@@ -62,7 +62,7 @@ metrics! {
     GIT_LIST_FAILURES Counter "argocd_git_lsremote_fail_total" ["repo"] "Failed requests for branches and tags.";
     GIT_FETCH_FAILURES Counter "argocd_git_fetch_fail_total" ["repo"] "Failed requests for commits and tags.";
     CLUSTER_INFO Gauge "argocd_cluster_info" ["server", "name"] "Possible destination clusters, one series per name; always 1.";
-    CLUSTER_CONNECTED Gauge "argocd_cluster_connection_status" ["server"] "1 while the cluster answers.";
+    CLUSTER_CONNECTED Gauge "argocd_cluster_connection_status" ["server"] "1 if the cluster responds; otherwise 0.";
     CLUSTER_OBJECTS Gauge "argocd_cluster_api_resource_objects" ["server"] "Objects of applications in the cluster.";
     CLUSTER_KINDS Gauge "argocd_cluster_api_resources" ["server"] "Watched kinds in the cluster.";
     CLUSTER_EVENTS Counter "argocd_cluster_events_total" ["server"] "Changes that the watches of the cluster have reported.";
@@ -75,7 +75,7 @@ metrics! {
     OPERATION_DURATION Histogram "tidegate_operation_duration_seconds" ["phase"] "Duration of operations by outcome, in seconds.";
     PHASE_DURATION Histogram "tidegate_phase_duration_seconds" ["phase"] "Duration of the phases of operations, in seconds.";
     LOG_QUEUE_DEPTH Gauge "tidegate_log_queue_depth" [] "Batches of records that wait to become durable.";
-    RETRIES Counter "tidegate_retries_total" [] "Attempts after the first.";
+    RETRIES Counter "tidegate_retries_total" [] "Retries of failed attempts of operations.";
     ROLLOUT_MEMBERS Gauge "tidegate_rollout_members" ["namespace", "name", "status"] "Applications of a progressive sync, by their status in it.";
     STEP_WAITING Gauge "tidegate_rollout_step_waiting_seconds" ["namespace", "name", "step", "reason"] "Waiting time of the current step of a progressive sync by reason, in seconds.";
     EVENT_STREAMS Gauge "tidegate_event_streams" [] "Clients that receive events.";

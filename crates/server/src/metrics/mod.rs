@@ -6,7 +6,8 @@
 //! Services, Engine, Middleware: current state ────────────────────┘
 //! ```
 //!
-//! Labels are application names and fixed words; other user-chosen values cannot cost memory.
+//! Label values are application names and fixed words. Other values that users choose therefore can't
+//! increase memory use.
 
 mod appsets;
 mod clusters;
@@ -41,7 +42,7 @@ pub fn metric_names() -> Vec<&'static str> {
 pub(crate) struct Metrics {
     operations: Mutex<OperationMetrics>,
     sync_counts: Mutex<SyncCounts>,
-    /// Number of answered requests, by route and status.
+    /// Number of responses, by route and status.
     requests: Mutex<BTreeMap<(&'static str, u16), u64>>,
 }
 
@@ -57,7 +58,7 @@ impl Metrics {
         Self { operations, sync_counts, requests: Mutex::default() }
     }
 
-    /// Counts an answered request.
+    /// Counts a response.
     pub fn count_response(&self, route: &'static str, status: u16) {
         let mut requests = lock(&self.requests);
         let count = requests.entry((route, status)).or_default();
@@ -69,8 +70,8 @@ impl Metrics {
         lock(&self.sync_counts).record_application(key, line);
     }
 
-    /// Counts the events of operations until the engine has stopped. Includes earlier events of open operations, so that the time
-    /// they have been waiting is complete.
+    /// Counts the events of operations until the engine has stopped. Includes earlier events of open
+    /// operations, so that their waiting time is complete.
     pub async fn collect_events(&self, engine: &Engine) -> Result<(), EngineError> {
         let recorded = engine.log_end().await?;
         let mut seen = EventCursor::default();

@@ -7,10 +7,12 @@ use tidegate_executor::{DurationHistogram, Event, EventKind};
 use tidegate_lifecycle::operation::{ClaimEvent, Deadline, Stage, Verdict, WaveName, WaveStep};
 use tidegate_model::{OperationId, OperationOutcome, Phase, Timestamp};
 
-/// Waves that have their own label. All other waves share a label, so that arbitrary wave numbers don't cost memory.
+/// Waves that have their own label. All other waves share a label, so that arbitrary wave numbers can't
+/// increase memory use.
 const LABELED_WAVES: std::ops::RangeInclusive<i64> = -10..=10;
 const OTHER_LABEL: &str = "other";
-/// Upper bounds of the histogram buckets in seconds, from a wave of ConfigMaps to a rollout that takes hours.
+/// Upper bounds of the histogram buckets in seconds, suitable for both a wave of ConfigMaps and a rollout
+/// that takes hours.
 const BUCKET_BOUNDS: &[f64] =
     &[0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0];
 
@@ -196,7 +198,7 @@ fn observe_duration<K: Ord>(durations: &mut BTreeMap<K, DurationHistogram>, key:
     durations.entry(key).or_insert_with(|| DurationHistogram::new(BUCKET_BOUNDS)).observe(took);
 }
 
-/// Returns the subject that an operation in this stage is waiting for; `None` if it is working.
+/// Returns the subject that an operation in this stage is waiting for; `None` if it is not waiting.
 fn stage_wait_subject(stage: &Stage) -> Option<&'static str> {
     match stage {
         Stage::AwaitingRetry { .. } => Some("retry"),

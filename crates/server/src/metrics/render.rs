@@ -121,7 +121,8 @@ fn write_application_metrics(
     }
 }
 
-/// Merges counts of cluster names that denote the same cluster: adds up by namespace and cluster address.
+/// Merges the counts of names that refer to the same cluster, by adding them up by namespace and cluster
+/// address.
 fn merge_by_address(
     all: Vec<((String, String), HistogramSnapshot)>,
     servers: &ClusterAddresses,

@@ -27,7 +27,7 @@ pub(crate) struct ApplicationCounts {
 }
 
 impl SyncCounts {
-    /// Creates counts that start at `since` and are empty.
+    /// Creates empty counts that start at `since`.
     pub fn new(since: Timestamp) -> Self {
         Self { since: since.into(), applications: BTreeMap::new() }
     }

@@ -44,7 +44,7 @@ impl SampleWriter<'_> {
 
     /// Adds a whole number.
     pub fn add_count(&mut self, labels: Labels<'_>, value: u64) {
-        // Above 2^53 the last digits are lost, but counters never reach that.
+        // Above 2^53, the last digits are lost, but counters never reach that value.
         self.add(labels, value as f64);
     }
 
@@ -83,7 +83,7 @@ impl SampleWriter<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 }
-/// Converts a count. Above 2^53 the last digits are lost, but counters never reach that.
+/// Converts a count. Above 2^53, the last digits are lost, but counters never reach that value.
 fn count_to_f64(count: u64) -> f64 {
     count as f64
 }

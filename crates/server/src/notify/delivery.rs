@@ -1,4 +1,4 @@
-//! Single attempts to post a notification.
+//! A single attempt to post a notification.
 
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -41,7 +41,8 @@ pub(super) async fn post_once(
     }
 }
 
-/// Interprets the response status. Redirects are not followed, because a signed message is only meant for the configured target.
+/// Interprets the response status. Redirects are not followed, because a signed message is meant only for the
+/// configured target.
 fn classify_status(status: StatusCode) -> DeliveryResult {
     let reason = format!("the response has status {}", status.as_u16());
     match status.as_u16() {
@@ -71,7 +72,8 @@ fn build_request(target: &Target, notification: &Notification) -> Result<Request
     Ok(request)
 }
 
-/// Signs the time as well, so that a third party cannot replay an old message as a new one.
+/// Signs a message. The signature covers the time as well, so that a third party cannot replay an old message
+/// as a new one.
 fn sign(secret: &[u8], at: &str, body: &[u8]) -> Result<String, String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|error| error.to_string())?;
     mac.update(at.as_bytes());
@@ -87,7 +89,7 @@ mod tests {
 
     #[test]
     fn a_signature_covers_time_and_body() {
-        // Computed with `printf '%s' '1.{}' | openssl dgst -sha256 -hmac key`.
+        // The expected value was computed with `printf '%s' '1.{}' | openssl dgst -sha256 -hmac key`.
         let expected = "sha256=1ba6b8171186efc613e8bcc0cbdab2748f24984d7c5a84faa2637afa0e40d224";
         let made = sign(b"key", "1", b"{}").unwrap();
         assert_eq!(made, expected);

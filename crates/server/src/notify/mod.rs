@@ -4,9 +4,9 @@
 //! Engine::all_events ──▶ should_notify ──▶ Notification ──▶ post_once until accepted ──▶ SubscriberProgress::write
 //! ```
 //!
-//! Progress is written to disk after a target has accepted a notification. Each notification is therefore sent at least once,
-//! even if the process crashes; its ID identifies repetitions. A target that does not accept notifications delays only
-//! itself, because events it has missed are in the operation log.
+//! Progress is written to disk after a target has accepted a notification. Each notification is therefore
+//! sent at least once, even if the process crashes; its ID identifies repetitions. A target that does not
+//! accept notifications does not delay other targets, because the operation log contains the missed events.
 
 mod delivery;
 mod notification;
@@ -27,10 +27,10 @@ use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
 pub use self::targets::{Targets, TargetsError};
 
-/// Delay before a notification is sent again. It doubles each time.
+/// Delay before a notification is sent again. The delay doubles each time.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(300);
-/// Maximum number of irrelevant events before the progress is written.
+/// Maximum number of irrelevant events before the progress is written to disk.
 const SKIPPED_EVENTS_MAX: u32 = 64;
 
 /// Running notifications, which stop when this value is dropped.
@@ -39,9 +39,9 @@ pub struct Notifier {
 }
 
 impl Notifier {
-    /// Notifies all targets of events that they have not received yet. `folder` stores the progress of each target. A target
-    /// without stored progress starts with new events. The progress of a removed target is deleted, so if the target is added
-    /// again, it does not receive events from the time when it was removed.
+    /// Starts to notify all targets of events that they have not received yet. `folder` stores the progress
+    /// of each target. A target without stored progress starts with new events. The progress of a removed
+    /// target is deleted, so a target that is added again does not receive earlier events.
     ///
     /// # Errors
     ///

@@ -20,7 +20,7 @@ impl NotificationKind {
     pub const ALL: [Self; 5] =
         [Self::Started, Self::Succeeded, Self::Failed, Self::Deadline, Self::Superseded];
 
-    /// Returns the spelling in configuration files.
+    /// Returns the name used in configuration files.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Started => "started",
@@ -36,7 +36,7 @@ impl NotificationKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notification {
-    /// ID of the notification. It stays the same when the notification is sent again.
+    /// ID of the notification. The ID remains the same when the notification is sent again.
     pub id: String,
     pub event: NotificationKind,
     pub application: String,

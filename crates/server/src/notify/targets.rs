@@ -1,4 +1,4 @@
-//! Notification targets: a file in YAML or JSON.
+//! Notification targets, which are defined in a YAML or JSON file.
 //!
 //! ```yaml
 //! targets:
@@ -47,7 +47,7 @@ pub(super) enum TargetKind {
     Slack,
 }
 
-/// A notification target. Its address and secret are never displayed, because both grant access.
+/// A notification target. The address and the secret are never displayed, because both grant access.
 pub(super) struct Target {
     pub name: String,
     pub kind: TargetKind,
@@ -82,9 +82,9 @@ struct TargetEntry {
     applications: Vec<String>,
 }
 
-/// Kinds of notifications that a target gets by default.
+/// Kinds of notifications that a target receives by default.
 const DEFAULT_EVENTS: [NotificationKind; 2] = [NotificationKind::Failed, NotificationKind::Deadline];
-/// Maximum length of an invalid word quoted in errors.
+/// Maximum length of an invalid word that errors quote.
 const QUOTED_WORD_MAX: usize = 32;
 
 /// Parses the words of `on`.
@@ -96,7 +96,7 @@ fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String
     }
     let read = |word: &String| {
         NotificationKind::ALL.into_iter().find(|what| what.as_str() == word).ok_or_else(|| {
-            // Any other text may be a secret that was put here by mistake.
+            // Any other text may be a secret that a user entered in the wrong place.
             let is_word =
                 word.len() <= QUOTED_WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
             let which = if is_word { format!(" {word:?}") } else { String::new() };

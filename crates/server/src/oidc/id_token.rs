@@ -1,6 +1,7 @@
 //! Validation of ID tokens.
 //!
-//! A library checks the signature. This module strictly checks the required claims: it rejects a claim that has the wrong type.
+//! A library checks the signature. This module strictly checks the required claims: it rejects a claim of the
+//! wrong type.
 
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{
@@ -12,7 +13,8 @@ use serde_json::Value;
 use super::identity::Claims;
 use crate::tokens::is_same;
 
-/// Accepted algorithms. Symmetric algorithms are excluded, because they would allow anyone who has the public key to sign.
+/// Accepted algorithms. Symmetric algorithms are excluded, because they would allow anyone with the public
+/// key to sign tokens.
 const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
     Algorithm::RS256,
     Algorithm::RS384,
@@ -24,11 +26,11 @@ const ACCEPTED_ALGORITHMS: [Algorithm; 9] = [
     Algorithm::ES384,
     Algorithm::EdDSA,
 ];
-/// Clock difference to tolerate, in seconds.
+/// Tolerated clock difference, in seconds.
 const LEEWAY_SECONDS: u64 = 60;
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 256 << 10;
-/// Minimum length of the modulus of an RSA key in bytes: 2048 bits.
+/// Minimum length of the modulus of an RSA key in bytes, equal to 2048 bits.
 const MODULUS_MIN: usize = 256;
 /// Maximum number of keys to consider.
 const KEYS_MAX: usize = 64;
@@ -49,7 +51,7 @@ struct KeySetDocument {
 }
 
 impl KeySet {
-    /// Parses a key set. Skips keys that cannot be used for signatures here, including types that this program doesn't know.
+    /// Parses a key set. Skips keys that this program cannot use for signatures, including unknown key types.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let written: KeySetDocument = serde_json::from_slice(text).ok()?;
         let read = |value| -> Option<PublicKey> {
@@ -69,7 +71,8 @@ impl KeySet {
         Some(Self(written.keys.into_iter().take(KEYS_MAX).filter_map(read).collect()))
     }
 
-    /// Returns the key that a token names. A token that doesn't name a key is accepted if there is only one possible key.
+    /// Returns the key that a token specifies. A token that doesn't specify a key is accepted if there is
+    /// only one possible key.
     fn find_key(&self, header: &Header) -> Option<&PublicKey> {
         let fits = |key: &&PublicKey| {
             key.key.family() == header.alg.family()
@@ -83,7 +86,7 @@ impl KeySet {
     }
 }
 
-/// Checks that the key is on the algorithm's curve, by the length of its point.
+/// Checks that the key is on the algorithm's curve, based on the length of its point.
 fn is_on_curve(key: &DecodingKey, algorithm: Algorithm) -> bool {
     let bytes = key.try_get_as_bytes().map_or(0, <[u8]>::len);
     match algorithm {
@@ -102,7 +105,7 @@ fn has_minimum_length(key: &DecodingKey) -> bool {
     }
 }
 
-/// Content that a token must have.
+/// Claims that a token must contain.
 pub(super) struct ExpectedClaims<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
@@ -111,7 +114,7 @@ pub(super) struct ExpectedClaims<'a> {
     pub algorithms: &'a [String],
 }
 
-/// Reason why a token is rejected. Never contains a part of the token.
+/// Reason why a token is rejected. The reason never contains a part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
     #[error("is not a signed token")]

@@ -1,11 +1,11 @@
-//! Identity of a person, from the claims of the provider.
+//! Identity of a user, derived from the provider's claims.
 
 use serde_json::{Map, Value};
 
-/// Claims that a provider makes about a person.
+/// Claims that a provider makes about a user.
 pub(super) type Claims = Map<String, Value>;
 
-/// Prefix of the names of people who signed in with a provider. Token names cannot contain a colon.
+/// Prefix of the names of users who signed in with a provider. Token names cannot contain a colon.
 pub(crate) const MARK: &str = "oidc:";
 /// Default claims for the name. The first claim that is present is used.
 const DEFAULT_NAME_CLAIMS: [&str; 3] = ["preferred_username", EMAIL_CLAIM, SUBJECT_CLAIM];
@@ -23,7 +23,7 @@ pub(crate) struct ClaimNames {
     groups: String,
 }
 
-/// Reason why a person does not have a usable name.
+/// Reason why a user does not have a usable name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NameError {
     #[error("the ID token lacks the configured name claim")]
@@ -50,7 +50,7 @@ impl ClaimNames {
         !is_named || !claims.contains_key(&self.groups)
     }
 
-    /// Returns the name of a person.
+    /// Returns the name of a user.
     pub fn name(&self, claims: &Claims) -> Result<String, NameError> {
         let said = |claim: &str| claims.get(claim).and_then(Value::as_str);
         let is_unverified = match claims.get(EMAIL_VERIFIED_CLAIM) {
@@ -73,7 +73,7 @@ impl ClaimNames {
         is_readable.then(|| name.to_owned()).ok_or(NameError::Invalid)
     }
 
-    /// Returns the groups of a person: a list or a single value.
+    /// Returns the groups of a user. The claim may be a list or a single value.
     pub fn groups(&self, claims: &Claims) -> Vec<String> {
         match claims.get(&self.groups) {
             Some(Value::String(one)) => vec![one.clone()],

@@ -8,9 +8,10 @@
 //!                     └──▶ Provider: token endpoint, keys, userinfo
 //! ```
 //!
-//! `settings` contains the provider and the roles, and `pending_logins` the logins in progress. `provider` sends requests,
-//! `id_token` validates the responses, and `identity` derives the user name. A successful sign-in opens the same kind of session
-//! as a token; apart from that, the API does not accept anything from a provider.
+//! `settings` contains the provider and the roles, and `pending_logins` the logins in progress. `provider`
+//! sends requests, `id_token` validates the responses, and `identity` derives the user name. A successful
+//! sign-in opens the same kind of session as a token. Apart from that, the API does not accept credentials
+//! from a provider.
 
 mod id_token;
 mod identity;
@@ -38,7 +39,7 @@ use provider::{CodeExchange, Provider, plain_word};
 use settings::OidcSettings;
 pub(crate) use sign_in_error::SignInError;
 
-/// Path to which the provider redirects back.
+/// Path to which the provider redirects users.
 pub(crate) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 /// Maximum number of concurrent requests to the provider.
 const CONCURRENT_REQUESTS_MAX: usize = 16;
@@ -156,7 +157,8 @@ impl Oidc {
         if is_home { Ok(format!("{scheme}://{host}")) } else { Err(SignInError::UnknownAddress) }
     }
 
-    /// Finishes a login. Checks that it is the same browser, and that the person has a role.
+    /// Finishes a login. Checks that the browser is the one that started the login, and that the user has a
+    /// role.
     pub async fn finish_login(
         &self,
         came: &CallbackParameters,

@@ -17,7 +17,8 @@ use crate::tokens::is_same;
 
 /// Time limit for a login.
 pub(crate) const LOGIN_TIMEOUT: Duration = Duration::from_secs(10 * 60);
-/// Maximum number of logins in progress. The rate limit for unauthenticated requests keeps the number below this.
+/// Maximum number of logins in progress. The rate limit for unauthenticated requests keeps the number below
+/// this maximum.
 const LOGINS_MAX: usize = 4096;
 
 /// A login in progress.
@@ -26,7 +27,7 @@ pub(super) struct PendingLogin {
     browser_secret: String,
     pub nonce: String,
     pub verifier: String,
-    /// Address to which the provider redirects back.
+    /// Address to which the provider redirects the user.
     pub redirect_uri: String,
     /// View to show after the login.
     pub next: String,
@@ -72,8 +73,8 @@ impl PendingLogins {
         Some(departure)
     }
 
-    /// Completes the login with this `state` in this browser, if it is in time and was not completed before. A request from
-    /// another browser does not end the login.
+    /// Completes the login with this `state` in this browser, unless the login has expired or was already
+    /// completed. A request from another browser does not end the login.
     pub fn complete(&self, state: &str, browser: &str, now: Instant) -> Option<PendingLogin> {
         let mut all = self.lock_logins();
         let key = state_digest(state);
@@ -135,7 +136,7 @@ mod tests {
         );
     }
 
-    /// Verifier and challenge of RFC 7636, appendix B.
+    /// Verifier and challenge from RFC 7636, appendix B.
     #[test]
     fn the_challenge_matches_the_verifier() {
         let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";

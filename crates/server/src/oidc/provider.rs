@@ -1,7 +1,7 @@
 //! Client of the provider: endpoints, keys and claims.
 //!
-//! Redirects are not followed, each response is limited in size and time, and all requests use TLS unless the provider is on this
-//! machine.
+//! The client does not follow redirects, limits the size and time of each response, and uses TLS for all
+//! requests unless the provider is on this machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ const CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
 /// Maximum length of a word from the provider that messages quote.
 const QUOTED_WORD_MAX: usize = 64;
 
-/// Error of a request to the provider. Never contains a secret or a token.
+/// Error of a request to the provider. The error never contains a secret or a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProviderError {
     /// The response is invalid.
@@ -54,7 +54,7 @@ pub(crate) enum ProviderError {
     /// The ID token is invalid.
     #[error("its ID token {0}")]
     InvalidIdToken(#[from] TokenError),
-    /// A problem on our side. Only the administrator may see the reason.
+    /// An internal problem of the service. Only the administrator may see the reason.
     #[error("internal error of this service; see its log")]
     Internal,
 }
@@ -102,12 +102,12 @@ struct ProviderCache {
     keys: Option<(Arc<KeySet>, Instant)>,
 }
 
-/// Parameters of the redirect back, together with the parameters of the login.
+/// Parameters of the redirect from the provider, together with the parameters of the login.
 pub(super) struct CodeExchange<'a> {
     pub code: &'a str,
     pub verifier: &'a str,
     pub nonce: &'a str,
-    /// Address to which the provider redirects back.
+    /// Address to which the provider redirected the user.
     pub redirect_uri: &'a str,
 }
 
@@ -205,7 +205,7 @@ impl Provider {
         format!("{}{joint}{}", endpoints.authorization, query.finish())
     }
 
-    /// Returns the claims about a person who was redirected back.
+    /// Returns the claims about a user whom the provider has redirected to us.
     pub async fn fetch_claims(
         &self,
         settings: &OidcSettings,
@@ -268,7 +268,8 @@ impl Provider {
         }
     }
 
-    /// Returns the provider's keys. They are fetched once an hour, and again at a limited rate if a key is missing.
+    /// Returns the provider's keys. Fetches them once an hour, and again at a limited rate if a key is
+    /// missing.
     async fn keys(&self, endpoints: &Endpoints, is_missed: bool) -> Result<Arc<KeySet>, ProviderError> {
         let mut known: MutexGuard<'_, ProviderCache> = self.cache.lock().await;
         let now = Instant::now();
@@ -376,7 +377,7 @@ fn token_request(
     Ok(request)
 }
 
-/// Returns the client authentication according to RFC 6749, which form-encodes both parts first.
+/// Returns the client authentication header. RFC 6749 requires form encoding of both parts first.
 fn basic_authorization(client_id: &str, secret: &str) -> String {
     let [client_id, secret] =
         [client_id, secret].map(|text| byte_serialize(text.as_bytes()).collect::<String>());

@@ -1,4 +1,4 @@
-//! OpenID provider settings and roles: a file in YAML or JSON.
+//! OpenID provider settings and roles, which are defined in a YAML or JSON file.
 //!
 //! ```yaml
 //! issuer: https://id.example.com/realms/main
@@ -37,9 +37,9 @@ const TEXT_MAX: usize = 512;
 const SESSION_LIFETIME_MIN: Duration = Duration::from_secs(60);
 /// Default scopes. `groups` is added if the provider supports it.
 const DEFAULT_SCOPES: [&str; 3] = [OPENID_SCOPE, "profile", "email"];
-/// Scope that is required to get an ID token.
+/// Scope that is required to obtain an ID token.
 const OPENID_SCOPE: &str = "openid";
-/// Permission bits that allow others to write.
+/// Permission bits that allow other users to write.
 const OTHERS_WRITE: u32 = 0o022;
 const PERMISSION_BITS: u32 = 0o777;
 
@@ -52,7 +52,8 @@ pub(crate) struct OidcSettings {
     pub client_id: String,
     /// File with the client secret; `None` for a public client.
     secret_file: Option<PathBuf>,
-    /// Scheme and authority of the page; `None` if the page is on this machine, under any of its names.
+    /// Scheme and authority of the page; `None` if the page is on this machine, which may be opened under any
+    /// of its names.
     pub url: Option<Uri>,
     /// Scopes to request; `None` for the default.
     scopes: Option<Vec<String>>,
@@ -63,7 +64,7 @@ pub(crate) struct OidcSettings {
     pub roles: Roles,
 }
 
-/// Roles for people and groups.
+/// Roles for users and groups.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Roles {
@@ -72,7 +73,7 @@ pub(crate) struct Roles {
 }
 
 impl Roles {
-    /// Returns the highest role that a person has by name or by groups.
+    /// Returns the highest role of a user according to name and groups.
     pub fn find_role(&self, name: &str, groups: &[String]) -> Option<Role> {
         let by_groups = groups.iter().filter_map(|group| self.groups.get(group));
         by_groups.chain(self.people.get(name)).max().copied()
@@ -155,7 +156,8 @@ impl OidcSettings {
                     .to_owned(),
             );
         }
-        // Users can choose the values of some default claims themselves, and could impersonate another user.
+        // Users can choose the values of some default claims themselves, and could thus impersonate another
+        // user.
         if !roles.people.is_empty() && written.name_claim.is_none() {
             return Err("nameClaim: missing; it is required by roles.people: set it to a claim that is unique for each \
                  person, such as sub or email"
@@ -175,7 +177,7 @@ impl OidcSettings {
         })
     }
 
-    /// Returns the client secret. It is read each time, so that it can be rotated.
+    /// Returns the client secret. Reads the file each time, so that the secret can be rotated.
     pub fn read_secret(&self) -> Result<Option<String>, ServerError> {
         let Some(path) = &self.secret_file else { return Ok(None) };
         let wrong = |source| ServerError::ReadFile { path: path.clone(), source };
@@ -204,7 +206,7 @@ impl OidcSettings {
     }
 }
 
-/// Returns the content of a file that others must not be able to write.
+/// Returns the content of a file. Other users must not be able to write to the file.
 fn read_file(path: &Path, why: &'static str) -> Result<String, ServerError> {
     let wrong = |source| ServerError::ReadFile { path: path.to_owned(), source };
     let found = fs::metadata(path).map_err(wrong)?;

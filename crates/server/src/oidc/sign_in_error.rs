@@ -1,4 +1,4 @@
-//! Sign-in errors, as an HTML page, because they are shown in a browser.
+//! Sign-in errors, rendered as an HTML page because they are displayed in a browser.
 
 use axum::body::Body;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HeaderValue};
@@ -20,10 +20,10 @@ pub(crate) enum SignInError {
     /// The request did not come from the page.
     #[error("The sign-in was not started by the page of this service.")]
     CrossSite,
-    /// The service was opened under a different name than the login used.
+    /// The user opened the service under a different name than the login requires.
     #[error("Sign-in is available only at {0}, and you opened another address.")]
     WrongAddress(String),
-    /// The service was opened under a name that is not configured.
+    /// The user opened the service under a name that is not configured.
     #[error("The address that you opened is not configured as the address of this service.")]
     UnknownAddress,
     /// The login is not in progress or has expired.
@@ -40,10 +40,10 @@ pub(crate) enum SignInError {
     /// The request to the provider failed.
     #[error("The sign-in with {name} failed: {fault}.")]
     Provider { name: String, fault: ProviderError },
-    /// The person has no usable name.
+    /// The user has no usable name.
     #[error("{name} authenticated you, but {why}.")]
     NoName { name: String, why: NameError },
-    /// The person has no role.
+    /// The user has no role.
     #[error(
         "{name} authenticated you as {who}, but neither you nor any of your groups has a role in this service. {}",
         describe_groups(groups)
@@ -81,7 +81,7 @@ impl SignInError {
         }
     }
 
-    /// Returns advice about what to do next.
+    /// Returns advice on how to proceed.
     fn advice(&self) -> &'static str {
         match self {
             Self::CrossSite | Self::Expired | Self::InvalidResponse { .. } => {
@@ -89,7 +89,7 @@ impl SignInError {
             }
             Self::WrongAddress(_) => "Open the page at that address.",
             Self::UnknownAddress => {
-                "The administrator can set the address as url in the settings file of --oidc."
+                "The administrator can set the address as url in the settings file given with --oidc."
             }
             Self::Denied { .. } => "Sign in again, or contact the administrator of the provider.",
             Self::Provider { .. } => "Try again in a moment. The log of the service contains the details.",
@@ -99,7 +99,7 @@ impl SignInError {
         }
     }
 
-    /// Returns the HTML page. All text from outside is escaped.
+    /// Returns the HTML page. Escapes all external text.
     pub fn to_response(&self) -> Response<Body> {
         let [words, next] = [self.to_string(), self.advice().to_owned()].map(|text| escape_html(&text));
         let page = format!(

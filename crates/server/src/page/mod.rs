@@ -1,4 +1,4 @@
-//! The web page: files that are embedded in the program. The page gets its data from the API.
+//! The web page: files that are embedded in the program. The page loads its data from the API.
 
 mod files;
 mod views;
@@ -29,7 +29,7 @@ const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; conn
 /// Security headers of every page file.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CSP)),
-    // The response can be cached, but must be validated again on each use.
+    // Browsers may cache the response, but must validate it on each use.
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
@@ -51,14 +51,15 @@ pub(crate) fn add_routes(mut router: Router, middleware: &Arc<Middleware>) -> Ro
     router
 }
 
-/// Returns true if a person has opened an unknown address in a browser; programs get a different response.
+/// Returns true if a user has opened an address in a browser. For an unknown address, browsers and programs
+/// receive different responses.
 pub(crate) fn is_navigation(request: &Request<Body>) -> bool {
     let accepted = request.headers().get_all(header::ACCEPT);
     let takes_pages = accepted.iter().any(|one| one.to_str().is_ok_and(|one| one.contains("text/html")));
     takes_pages && request.method() == Method::GET && !request.uri().path().starts_with("/api/")
 }
 
-/// Returns the page, which itself displays that the address was not found.
+/// Returns the page for an unknown address. The page itself displays that the address was not found.
 pub(crate) fn not_found_page() -> Response<Body> {
     let mut answer = file_response(&INDEX, "", &HeaderMap::new());
     *answer.status_mut() = StatusCode::NOT_FOUND;

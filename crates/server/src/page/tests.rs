@@ -56,7 +56,7 @@ fn the_page_runs_no_text_as_code_and_calls_no_other_host() {
         ] {
             assert!(!text.contains(forbidden), "{}: {forbidden}", file.path);
         }
-        // XML namespaces are not addresses that browsers load.
+        // XML namespaces look like URLs, but browsers don't load them.
         let elsewhere = text.replace("http://www.w3.org/2000/svg", "");
         assert!(!elsewhere.contains("http://") && !elsewhere.contains("https://"), "{}", file.path);
         assert!(text.lines().count() <= 400, "{} is too long", file.path);

@@ -1,6 +1,6 @@
 //! Views of the page.
 
-/// Paths of views. All of them return the same file, and the page itself evaluates the path.
+/// Paths of views. All paths return the same file, and the page itself evaluates the path.
 pub(super) const VIEWS: [&str; 7] = [
     "/",
     "/applicationsets",
@@ -13,9 +13,10 @@ pub(super) const VIEWS: [&str; 7] = [
 /// Maximum length of a view's address in bytes.
 pub(super) const VIEW_MAX: usize = 2048;
 
-/// Returns true if a path with its query is the address of a view, and not of another host, a file or an API request.
+/// Returns true if a path with its query is the address of a view, rather than of another host, a file or an
+/// API request.
 pub(crate) fn is_view(target: &str) -> bool {
-    // Browsers treat some other characters as a slash, or drop them.
+    // Browsers convert some other characters to a slash, or remove them.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\#\"<>^`{|}".contains(&byte);
     let (path, _) = target.split_once('?').unwrap_or((target, ""));
     let is_up = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");

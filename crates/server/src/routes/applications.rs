@@ -132,7 +132,7 @@ struct ListQuery {
     limit: Option<u32>,
     /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Number of items to skip, as an alternative to `page`, for a view that shows part of a list which may change meanwhile.
+    /// Number of items to skip, as an alternative to `page`, for a view that shows a part of a changing list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: OrderBy,
@@ -146,7 +146,7 @@ struct ListQuery {
     health: Vec<HealthStatus>,
     /// Only applications whose operation has this outcome; repeatable.
     operation: Vec<OperationOutcome>,
-    /// Only applications whose NAMESPACE/NAME contains this text, ignoring case.
+    /// Only applications whose NAMESPACE/NAME contains this text, case-insensitively.
     name: Option<String>,
     /// Only applications with these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, separated by commas.
     label: Option<String>,
@@ -298,7 +298,8 @@ struct DiffQuery {
 }
 
 impl DiffQuery {
-    /// Returns the given revisions, one per source; empty to use the application's own revisions.
+    /// Returns the specified revisions, one per source. The result is empty if the application's own
+    /// revisions are used.
     fn into_revisions(self) -> Result<Vec<String>, Problem> {
         check_revisions(self.revision.as_ref(), &self.revisions)?;
         Ok(self.revision.into_iter().chain(self.revisions).collect())

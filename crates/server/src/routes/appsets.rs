@@ -161,7 +161,7 @@ struct SummariesQuery {
     limit: Option<u32>,
     /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Number of items to skip, as an alternative to `page`, for a view that shows part of a list which may change meanwhile.
+    /// Number of items to skip, as an alternative to `page`, for a view that shows a part of a changing list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: AppSetOrder,
@@ -169,9 +169,10 @@ struct SummariesQuery {
     reverse: bool,
     /// Only ApplicationSets with this health; repeatable.
     health: Vec<HealthStatus>,
-    /// Only ApplicationSets whose NAMESPACE/NAME contains this text, ignoring case.
+    /// Only ApplicationSets whose NAMESPACE/NAME contains this text, case-insensitively.
     name: Option<String>,
-    /// If true, only ApplicationSets with a progressive sync in progress; if false, only the others.
+    /// If true, only ApplicationSets with a progressive sync in progress; if false, only ApplicationSets
+    /// without one.
     progressing: Option<bool>,
 }
 
@@ -289,8 +290,8 @@ async fn plan_deletion(call: Call) -> Result<AppSetDeletionPreview, Problem> {
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "RunReasonBody")]
 struct ReasonBody {
-    /// ID of the rollout or deletion that you expect to be running (default: the running one). If another one is running, the
-    /// request has no effect.
+    /// ID of the rollout or deletion that you expect to be running (default: the run in progress). If another
+    /// run is in progress, the request has no effect.
     run: Option<StreamId>,
     /// Reason to record; may be empty.
     reason: String,
@@ -305,10 +306,10 @@ struct ApproveBody {
     /// Number of the step, starting at 1 (default: the step that is waiting for approval).
     #[schemars(range(min = 1))]
     step: Option<u32>,
-    /// Approves the deletion of Applications instead of a step: the token in the message of the `ErrorOccurred` condition, which
-    /// identifies the Applications whose deletion is blocked.
+    /// Token that approves the deletion of Applications instead of a step. The message of the `ErrorOccurred`
+    /// condition contains the token, which identifies the Applications whose deletion is blocked.
     deletions: Option<String>,
-    /// If approving a step: ID of the rollout that you expect to be running, as for a pause.
+    /// If a step is approved: ID of the rollout that you expect to be running, as for a pause.
     run: Option<StreamId>,
     /// Reason to record; may be empty.
     reason: String,
@@ -319,7 +320,7 @@ struct ApproveBody {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("oneOf" = exactly_one_schema("step", "application")))]
 struct SkipBody {
-    /// Number of the step whose Applications to skip, starting at 1.
+    /// Number of the step whose Applications the rollout should skip, starting at 1.
     #[schemars(range(min = 1))]
     step: Option<u32>,
     /// Name of the Application to skip.
@@ -331,13 +332,13 @@ struct SkipBody {
     reason: String,
 }
 
-/// Applications that the request is about: all Applications of a step, or a single Application. A retry that names neither
-/// restarts a run that has finished.
+/// Applications that the request applies to: all Applications of a step, or a single Application. A retry
+/// without a step and an Application restarts a run that has finished.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("not" = both_schema("step", "application")))]
 struct MembersBody {
-    /// Number of the step whose Applications are meant, starting at 1.
+    /// Number of the step whose Applications the request applies to, starting at 1.
     #[schemars(range(min = 1))]
     step: Option<u32>,
     /// Name of the Application.
@@ -348,7 +349,8 @@ struct MembersBody {
     reason: String,
 }
 
-/// Rejects a body that names both a step and an Application, and a body that names neither if one of them is required.
+/// Rejects a body that contains both a step and an Application, and a body that contains neither of them if
+/// one is required.
 fn check_target(step: Option<u32>, application: Option<&String>, may_be_all: bool) -> Result<(), Problem> {
     match (step, application) {
         (Some(_), None) | (None, Some(_)) => Ok(()),

@@ -126,7 +126,7 @@ impl EventFilter {
     }
 }
 
-/// Events to read from the log, because the buffer no longer contains them.
+/// Events that must be read from the log, because the buffer no longer contains them.
 struct MissedEvents {
     operations: VecDeque<OperationId>,
     /// Only events since this time.
@@ -222,8 +222,8 @@ impl EventReader {
         self.filter.is_match(&entry.subject)
     }
 
-    /// Returns the missed events of one operation. They don't have an ID until all of them are sent, so a client that is
-    /// disconnected before receives all of them again.
+    /// Returns the missed events of one operation. The events don't have an ID until all of them are sent, so
+    /// a client that is disconnected earlier receives all of them again.
     async fn next_missed_chunk(&mut self) -> String {
         let mut text = String::new();
         let Some(missed) = &mut self.missed else { return text };

@@ -86,7 +86,7 @@ impl OutputReader {
         match self.state {
             ReaderState::Starting => {
                 self.state = ReaderState::Streaming;
-                // Makes the server send the response head.
+                // Sending a comment makes the server send the response head.
                 return Some(": begins\n\n".to_owned());
             }
             ReaderState::Streaming => {}
@@ -123,7 +123,7 @@ impl OutputReader {
         }
     }
 
-    /// Tells clients that reconnect automatically to stop.
+    /// Ends the stream with an event that tells clients not to reconnect automatically.
     fn finish_stream(&mut self) -> String {
         self.state = ReaderState::Ended;
         let mut text = String::new();

@@ -144,7 +144,7 @@ struct ListQuery {
     until: Option<Timestamp>,
     /// Only operations whose revision starts with this text.
     revision: Option<String>,
-    /// Only operations requested by this person or program.
+    /// Only operations requested by this user or program.
     #[serde(rename = "initiatedBy")]
     by: Option<String>,
     /// If true, only open operations; if false, only finished operations.
@@ -231,7 +231,7 @@ async fn logs(call: Call) -> Result<HookLogs, Problem> {
 struct EventsQuery {
     /// Only events after the event with this number.
     after: u64,
-    /// If there are no events yet, waits for a while.
+    /// If there are no events yet, waits some time for events.
     wait: bool,
 }
 
@@ -288,7 +288,7 @@ async fn log(call: Call<LogQuery>) -> HandlerResult {
         let stream = StreamName::with_kind(StreamKind::OPERATION, id);
         return Err(ServiceError::Log(LogError::Compacted { stream }).into());
     }
-    // Object names are in the plan, which was recorded earlier.
+    // Object names are in the plan, which was recorded in an earlier event.
     let mut items = log_entries::documents(first, &events);
     items.retain(|event| event.sequence > after);
     let has_more = items.len() > limit;
@@ -318,7 +318,7 @@ async fn export_page(call: Call) -> HandlerResult {
     ))
 }
 
-/// Marks a response as a download, so that the browser does not show it instead of our page.
+/// Marks a response as a download, so that the browser does not display it in place of our page.
 fn as_download(mut answer: Response<Body>, record: &Record, ending: &str) -> Response<Body> {
     let name = format!("attachment; filename=\"operation-{}.{ending}\"", record.details.operation.id);
     answer.headers_mut().extend(HeaderValue::from_str(&name).ok().map(|name| (CONTENT_DISPOSITION, name)));
@@ -330,7 +330,7 @@ fn as_download(mut answer: Response<Body>, record: &Record, ending: &str) -> Res
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RequestResult")]
 struct AcceptedRequest {
-    /// Operation that the request is about.
+    /// Operation that the request applies to.
     id: OperationId,
     /// True if the server's process is running the operation and receives the request immediately. Otherwise the next process
     /// that resumes the operation receives it.

@@ -77,10 +77,10 @@ struct ListQuery {
     application_set: Option<String>,
     /// Only rollouts, or only deletions.
     kind: Option<RunKind>,
-    /// Only rollouts and deletions requested by this person or program.
+    /// Only rollouts and deletions requested by this user or program.
     #[serde(rename = "initiatedBy")]
     by: Option<String>,
-    /// If true, only open rollouts and deletions; if false, only finished ones.
+    /// If true, only open rollouts and deletions; if false, only finished rollouts and deletions.
     open: Option<bool>,
 }
 
@@ -155,7 +155,7 @@ async fn export_page(call: Call) -> HandlerResult {
     Ok(as_download(text_response(StatusCode::OK, "text/html; charset=utf-8", page), &run, "html"))
 }
 
-/// Marks a response as a download, so that the browser does not show it instead of our page.
+/// Marks a response as a download, so that the browser does not display it in place of our page.
 fn as_download(mut answer: Response<Body>, run: &RunWithEvents, ending: &str) -> Response<Body> {
     let line = &run.run.line;
     let name = format!("attachment; filename=\"{}-{}.{ending}\"", line.kind.word(), line.id);

@@ -34,21 +34,22 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct SessionInfo {
-    /// Name of the caller's token. For people who signed in with a provider, `oidc:` and the user name. Empty without
-    /// authentication.
+    /// Name of the caller's token, or `oidc:` and the user name for a user who signed in with a provider.
+    /// Empty without authentication.
     name: String,
     /// Role of the caller; absent if the caller is not authenticated.
     role: Option<Role>,
     /// True if the server accepts tokens.
     accepts_tokens: bool,
-    /// Name of the provider for signing in at /api/v1/session/oidc; absent if none is configured. If there are neither tokens nor
-    /// a provider, callers don't authenticate.
+    /// Name of the provider for signing in at /api/v1/session/oidc; absent if no provider is configured. If
+    /// there are neither tokens nor a provider, callers don't authenticate.
     provider: Option<String>,
     /// Value for the `X-Tidegate-CSRF` header of all requests that make changes; absent without a session.
     csrf: Option<String>,
     /// Time until the session expires, in seconds; absent without a session.
     expires_in_seconds: Option<u64>,
-    /// Namespace of the control plane, whose Applications are listed by name only; absent if the caller is not authenticated.
+    /// Namespace of the control plane. Applications in this namespace are listed by name only. Absent if the
+    /// caller is not authenticated.
     control_namespace: Option<&'static str>,
 }
 

@@ -73,7 +73,7 @@ async fn finish_login(call: Call<CallbackQuery>) -> HandlerResult {
     let CallbackQuery { code, state, error, iss: issuer } = call.query;
     let came = CallbackParameters { code, state, error, issuer };
     let mut answer = match oidc.finish_login(&came, call.origin.login_secret.as_deref(), now).await {
-        // A third party could send a browser here with its own state; this must not end the login.
+        // A third party may send a browser to this address with its own state; this must not end the login.
         Err(trouble @ (SignInError::Expired | SignInError::Busy)) => return Ok(error_page(&trouble)),
         Err(trouble) => error_page(&trouble),
         Ok(welcome) => {
@@ -103,7 +103,7 @@ fn oidc_provider<Q>(call: &Call<Q>) -> Result<Arc<Oidc>, Problem> {
     call.origin.authenticator.oidc().map(Arc::clone).ok_or_else(none)
 }
 
-/// Returns the error page. If the administrator has to act, also logs the problem.
+/// Returns the error page. Also logs the problem if the administrator has to fix it.
 fn error_page(trouble: &SignInError) -> Response<Body> {
     match trouble {
         SignInError::Provider { .. } | SignInError::NoName { .. } | SignInError::InvalidResponse { .. } => {

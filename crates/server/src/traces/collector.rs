@@ -42,11 +42,12 @@ const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
 impl Collector {
-    /// Returns the collector set by the flag, otherwise the collector set by environment variables; `None` if neither is set.
+    /// Returns the collector from the flag, or else from the environment variables; `None` if neither is set.
     ///
     /// # Errors
     ///
-    /// Returns an error if an address, a header or an attribute is invalid. The message does not quote it.
+    /// Returns an error if an address, a header or an attribute is invalid. The message does not quote the
+    /// invalid value.
     pub fn find(
         named: Option<&str>,
         variable: impl Fn(&str) -> Option<String>,
@@ -77,7 +78,7 @@ impl Collector {
     }
 }
 
-/// Appends the path for traces to the address of a collector, unless it is already there.
+/// Appends the path for traces to the address of a collector, unless the address already ends with it.
 fn traces_url(base: &str) -> String {
     let base = base.trim().trim_end_matches('/');
     if base.ends_with(&format!("/{TRACES}")) { base.to_owned() } else { format!("{base}/{TRACES}") }
@@ -85,7 +86,7 @@ fn traces_url(base: &str) -> String {
 
 fn check_protocol(named: &'static str, variable: Variables<'_>) -> Result<(), CollectorError> {
     match variable(named).as_deref() {
-        // A collector that accepts one of the protocols accepts both, at the same address.
+        // A collector that accepts one of these protocols accepts both at the same address.
         Some("http/json" | "http/protobuf") | None => Ok(()),
         Some(_) => Err(CollectorError {
             named,
@@ -195,7 +196,7 @@ mod tests {
             (Some("https://c/otlp/"), vec![], Some("https://c/otlp/v1/traces")),
             (Some("https://c/otlp/v1/traces"), vec![], Some("https://c/otlp/v1/traces")),
             (None, vec![base], Some("http://a:4318/v1/traces")),
-            // The address for traces is used as it is.
+            // The address for traces is used without changes.
             (None, vec![base, traces], Some(own)),
             (None, vec![("OTEL_EXPORTER_OTLP_ENDPOINT", " ")], None),
             (None, vec![], None),

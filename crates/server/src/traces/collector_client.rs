@@ -14,10 +14,10 @@ use super::collector::Collector;
 use super::otlp;
 use crate::http_client::{HttpClient, json_request};
 
-/// Delay before spans are sent again. It doubles each time.
+/// Delay before spans are sent again. The delay doubles each time.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
-/// Maximum size of a response in bytes, and its time limit.
+/// Maximum size of a response in bytes, and timeout of a response.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -36,7 +36,7 @@ enum ExportResult {
     Accepted,
     /// The collector has permanently rejected the spans.
     Rejected(String),
-    /// The collector may accept the spans later. Contains the delay that the collector requests, if any.
+    /// The collector may accept the spans later. Contains the delay that the collector has requested, if any.
     RetryLater(String, Option<Duration>),
 }
 
@@ -46,7 +46,8 @@ impl CollectorClient {
         Self { collector, name, http: HttpClient::default(), is_failing: false }
     }
 
-    /// Sends spans until they are accepted or permanently rejected. If the collector fails, logs this once until it recovers.
+    /// Sends spans until they are accepted or permanently rejected. Logs a failure of the collector once,
+    /// until the collector recovers.
     pub async fn deliver(&mut self, spans: &[Value]) {
         let body = Bytes::from(otlp::export_request(&self.collector.resource, spans).to_string());
         let mut wait = RETRY_DELAY;
@@ -97,7 +98,7 @@ impl CollectorClient {
         request
     }
 
-    /// Reads the response. A collector may accept some spans and give a reason for rejecting others.
+    /// Reads the response. A collector may accept some spans and reject others with a reason.
     async fn read_response(&self, body: Incoming) {
         let Ok(Ok(body)) =
             tokio::time::timeout(RESPONSE_TIMEOUT, Limited::new(body, RESPONSE_BYTES_MAX).collect()).await
@@ -128,12 +129,13 @@ struct ExportResponse {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PartialSuccess {
-    /// A number or a string.
+    /// Number of rejected spans, as a number or a string.
     rejected_spans: Value,
     error_message: String,
 }
 
-/// Interprets a response according to the protocol. An administrator can fix the cause of some responses that forbid a retry.
+/// Interprets a response according to the protocol. Retries after some responses for which the protocol
+/// forbids it, because an administrator may fix their cause.
 fn classify_response(status: StatusCode, headers: &HeaderMap) -> ExportResult {
     let reason = format!("the response has status {}", status.as_u16());
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

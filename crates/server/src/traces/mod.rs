@@ -4,9 +4,9 @@
 //! Engine::all_events ──▶ finished? ──▶ its log ──▶ build_spans ──▶ CollectorClient::deliver ──▶ SubscriberProgress
 //! ```
 //!
-//! Spans are derived from the log of a finished operation, so its trace is complete even if the process crashed meanwhile. They
-//! are sent at least once, always with the same IDs. Spans that a collector has not accepted exist only in the log, so a failing
-//! collector doesn't cost memory or delay operations.
+//! Spans are derived from the log of a finished operation, so its trace is complete even if the process
+//! crashed in the meantime. They are sent at least once, always with the same IDs. Spans that a collector has
+//! not accepted exist only in the log, so a failing collector neither uses up memory nor delays operations.
 
 mod collector;
 mod collector_client;
@@ -38,7 +38,7 @@ const SPANS_MAX: usize = 512;
 /// Maximum number of operations sent together, and maximum time that an operation waits for other operations.
 const BATCH_MAX: usize = 64;
 const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
-/// Maximum number of irrelevant events before the progress is written.
+/// Maximum number of irrelevant events before the progress is written to disk.
 const SKIPPED_EVENTS_MAX: u32 = 1024;
 
 /// Running trace export, which stops when this value is dropped.
@@ -53,9 +53,9 @@ impl Drop for TraceExporter {
 }
 
 impl TraceExporter {
-    /// Sends the collector the traces of all operations that end from now on, and of finished operations that it has not accepted
-    /// yet. `folder` stores the progress. A collector that is new or was not configured for a while does not receive operations
-    /// that ended before.
+    /// Sends traces to the collector: of all operations that end from now on, and of finished operations that
+    /// it has not accepted yet. `folder` stores the progress. A collector that is new, or that was not
+    /// configured for some time, does not receive operations that ended before.
     ///
     /// # Errors
     ///
@@ -73,7 +73,8 @@ impl TraceExporter {
         let progress = SubscriberProgress::open(folder, PROGRESS_NAME, engine).await?;
         let (engine, applications) = (engine.clone(), queries.wait_for_applications());
         let sending = tokio::spawn(async move {
-            // The spans contain the project of each operation, which is known once the applications are managed.
+            // The spans contain the project of each operation, which is known only once the applications are
+            // managed.
             if let Some(service) = applications.await {
                 let client = CollectorClient::new(collector);
                 ExportTask { engine, service, progress, client, spans: Vec::new() }.run().await;

@@ -5,10 +5,10 @@
 //!            └─ phase ── wave ── task
 //! ```
 //!
-//! All spans and their IDs are determined by the recorded events. If the log is read again, because the process was killed or the
-//! collector rejected the spans, the spans are the same. Each attempt has its own phases and waves. If a task event doesn't have
-//! a time, its time is derived from the surrounding events: a task starts with the step of its wave that runs it, and ends at the
-//! next known time.
+//! The recorded events determine all spans and their IDs. If the log is read again, because the process was
+//! killed or the collector rejected the spans, the result is the same. Each attempt has its own phases and
+//! waves. If a task event doesn't have a time, its time is derived from the surrounding events. A task starts
+//! when its wave starts to apply or prune objects, and ends at the next known time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use tidegate_service::documents::events::EventDocument;
 use self::OperationPhase::{Error, Failed, Succeeded};
 use super::span::{Span, SpanId};
 
-/// Events that spans already represent, or that don't add information to a span.
+/// Events that are already represented by spans, or that don't add information to a span.
 const REPRESENTED_EVENTS: [&str; 6] =
     ["accepted", "planned", "stage-changed", "task-ended", "pruned", "finished"];
 const OUTCOME_ATTRIBUTE: &str = "tidegate.outcome";
@@ -31,7 +31,7 @@ const SUCCEEDED: &str = "Succeeded";
 /// Outcome of a span that ended neither with success nor with a failure.
 const STOPPED: &str = "Stopped";
 
-/// A wave whose span is still open.
+/// A wave with a span that is still open.
 struct OpenWave {
     index: u32,
     span: usize,
@@ -47,21 +47,21 @@ struct SpanBuilder {
     /// True if the operation deletes the application.
     is_deletion: bool,
     plan: Arc<Plan>,
-    /// Numbers by which the plan's waves are displayed.
+    /// Display numbers of the plan's waves.
     wave_numbers: WaveNumbers,
     now: Timestamp,
     /// Start time of the stage.
     stage_started_at: Timestamp,
     /// Spans; the first span is the operation itself.
     spans: Vec<Span>,
-    /// The phase, or the dry run, whose span is still open.
+    /// The phase or dry run with a span that is still open.
     open_phase: Option<(Option<Phase>, usize)>,
     open_wave: Option<OpenWave>,
     /// Tasks that were written in this wave and have not ended yet.
     running_tasks: BTreeMap<TaskId, Timestamp>,
     /// Tasks that have ended in this attempt.
     ended_tasks: BTreeMap<TaskId, usize>,
-    /// Tasks that a person has skipped or marked as done.
+    /// Tasks that a user has skipped or marked as done.
     overridden_tasks: BTreeSet<TaskId>,
     /// Spans that end at the next known time.
     untimed_spans: Vec<usize>,
@@ -178,11 +178,11 @@ impl SpanBuilder {
                 self.end_task(*task, *phase, message, true)
             }
             OperationEvent::ObjectDeleted { task } => self.end_task(*task, Succeeded, "", false),
-            // For other tasks, the event only reports that the place of the object is free.
+            // For other tasks, the event only reports that the old object was deleted, so the place is free.
             OperationEvent::DeletionCompleted { task } if self.is_prune(*task) => {
                 self.end_task(*task, Succeeded, "", false)
             }
-            // A person has decided on the outcome.
+            // A user has decided on the outcome.
             OperationEvent::HookStopped { task, .. } if self.overridden_tasks.contains(task) => {}
             OperationEvent::HookStopped { task, phase, message, .. } => {
                 self.end_task(*task, *phase, message, false)
@@ -267,7 +267,7 @@ impl SpanBuilder {
         self.open_phase = Some((phase, span));
     }
 
-    /// Closes the open part. A phase takes the outcome of its last wave.
+    /// Closes the open part. A phase has the outcome of its last wave.
     fn close_phase(&mut self, outcome: &str) {
         self.close_wave(STOPPED);
         let Some((_, at)) = self.open_phase.take() else { return };
@@ -333,7 +333,7 @@ impl SpanBuilder {
         }
     }
 
-    /// Records that a person has skipped a running or failed task, or marked it as done.
+    /// Records that a user has skipped a running or failed task, or marked it as done.
     fn override_task(&mut self, task: TaskId, what: Override, by: &str, reason: &str) {
         if !what.counts_as_done() {
             self.overridden_tasks.remove(&task);
@@ -366,7 +366,7 @@ impl SpanBuilder {
         self.attempt = attempt;
     }
 
-    /// Returns the start time of a task, as far as it is known.
+    /// Returns the start time of a task, or an approximation if the exact time is unknown.
     fn task_started_at(&self, task: TaskId) -> Timestamp {
         match &self.open_wave {
             None => self.stage_started_at,
@@ -406,7 +406,7 @@ impl SpanBuilder {
         Some(span)
     }
 
-    /// Creates a span of this attempt; `words` identify it within the attempt.
+    /// Creates a span of this attempt. `text` identifies the span within the attempt.
     fn new_span(&self, parent: Option<SpanId>, text: &[&str], name: String, started: Timestamp) -> Span {
         let attempt = self.attempt.to_string();
         let text: Vec<&str> = std::iter::once(attempt.as_str()).chain(text.iter().copied()).collect();
@@ -420,7 +420,8 @@ impl SpanBuilder {
         self.spans.len().saturating_sub(1)
     }
 
-    /// Adds any other event to the wave that a gate is holding, otherwise to the operation.
+    /// Adds any other event to the span of the wave that a gate is blocking, or else to the span of the
+    /// operation.
     fn add_event(&mut self, event: &EventDocument) {
         if REPRESENTED_EVENTS.contains(&event.kind) {
             return;

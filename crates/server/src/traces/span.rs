@@ -6,7 +6,7 @@ use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 use tidegate_model::{OperationId, Timestamp};
 
-/// Maximum length of a text in bytes.
+/// Maximum length of a string in bytes.
 const TEXT_MAX: usize = 4096;
 /// Maximum number of events of a span.
 const EVENTS_MAX: usize = 128;
@@ -51,7 +51,7 @@ impl SpanId {
         let digest = hasher.finalize();
         let mut id = [0; 8];
         id.iter_mut().zip(&digest).for_each(|(to, from)| *to = *from);
-        // An ID of only zeros would mean that there is no ID.
+        // An ID that consists only of zeros would mean that there is no ID.
         Self(if id == [0; 8] { [1; 8] } else { id })
     }
 }
@@ -97,7 +97,7 @@ impl Span {
         self.attributes.iter().any(|(other, _)| *other == name)
     }
 
-    /// Marks the span as failed. The first message is kept.
+    /// Marks the span as failed. If it is called repeatedly, the first message is kept.
     pub fn mark_failed(&mut self, message: &str) {
         self.failure.get_or_insert_with(|| truncate(message.to_owned()));
     }

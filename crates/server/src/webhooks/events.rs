@@ -1,4 +1,5 @@
-//! Content of webhook events, by provider. Events that are not about a push, a repository or a pull request have no effect.
+//! Content of webhook events, by provider. Events that don't concern a push, a repository or a pull request
+//! have no effect.
 
 mod changes;
 
@@ -14,20 +15,21 @@ use super::Sender;
 use super::provider::Provider;
 use crate::problem::Problem;
 
-/// Maximum number of files for which affected applications are searched. If there are more files, all applications that follow
-/// the branch are affected.
+/// Maximum number of changed files that are compared with applications' paths. If an event has more files,
+/// all applications that follow the branch are affected.
 const FILES_MAX: usize = 1000;
 /// Maximum number of commits that GitHub lists.
 const GITHUB_COMMITS_MAX: usize = 2048;
-/// Maximum number of branches and tags in an event. An event that has more counts as a change to all branches and tags.
+/// Maximum number of branches and tags in an event. An event with more of them counts as a change to all
+/// branches and tags.
 const CHANGES_MAX: usize = 100;
 
 /// Content of an event.
 #[derive(Debug, PartialEq)]
 pub(crate) struct WebhookEvent {
-    /// Name that the sender gives the event.
+    /// Name of the event, as sent by the provider.
     pub event: String,
-    /// Changes; empty if the event is about something else.
+    /// Changes; empty if the event concerns something else.
     pub changes: WebhookChanges,
 }
 
@@ -81,7 +83,7 @@ fn scm_service(sender: &Sender) -> ScmService {
 
 fn parse_body<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Problem> {
     let of = sender.provider.name();
-    // Otherwise an array would be accepted as the fields in order.
+    // Reject an array, because it would be parsed as the fields in order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad_request(format!("the event of {of} is not a JSON object")));
     }
@@ -89,7 +91,7 @@ fn parse_body<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Pr
         .map_err(|error| Problem::bad_request(format!("invalid event of {of}: {error}")))
 }
 
-/// A commit, in the format that providers which list files have in common.
+/// A commit, in the common format of the providers that list files.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Commit {
@@ -111,7 +113,8 @@ fn changed_files(commits: Vec<Commit>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// Returns true if this is the placeholder for a missing commit, before the first or after the last.
+/// Returns true if this is the placeholder for a missing commit, which providers send when a branch is
+/// created or deleted.
 fn is_null_commit(commit: &str) -> bool {
     commit.chars().all(|digit| digit == '0')
 }
@@ -127,7 +130,7 @@ struct GitHub {
     repository: GitHubRepository,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Number of commits. Sent by Gitea, which lists only the newest commits.
+    /// Number of commits. Only Gitea sends it, because it lists only the newest commits.
     #[serde(default)]
     total_commits: Option<usize>,
 }
@@ -143,7 +146,7 @@ struct GitHubRepository {
     default_branch: Option<String>,
 }
 
-/// Returns a push to a branch or tag of the repository that has these addresses.
+/// Returns a push to a branch or tag of the repository with these addresses.
 fn push_event(addresses: [Option<String>; 3], name: &str, default: Option<&str>) -> PushEvent {
     PushEvent::new(addresses.iter().flatten().map(String::as_str)).with_ref(name, is_default(name, default))
 }
@@ -168,7 +171,7 @@ impl GitHub {
     }
 }
 
-/// Returns true if a branch is the target of `HEAD`, or could be because the default branch is unknown.
+/// Returns true if a branch is the target of `HEAD`, or if it may be, because the default branch is unknown.
 fn is_default(name: &str, default: Option<&str>) -> bool {
     default.is_none_or(|default| strip_ref_prefix(name) == strip_ref_prefix(default))
 }
@@ -247,7 +250,8 @@ impl GitLab {
     }
 }
 
-/// Returns pushes to these branches and tags. If there are too many, returns a push to any branch or tag.
+/// Returns pushes to these branches and tags. If there are too many names, returns a push to any branch or
+/// tag.
 fn push_events(to: &PushEvent, names: Vec<&str>, default: Option<&str>) -> Vec<PushEvent> {
     if names.len() > CHANGES_MAX {
         return vec![to.clone()];
@@ -281,7 +285,7 @@ struct BitbucketPush {
     changes: Vec<BitbucketChange>,
 }
 
-/// Change to a branch or tag. A new branch doesn't have an old state, and a deleted branch doesn't have a new state.
+/// Change to a branch or tag. A created branch has no old state, and a deleted branch has no new state.
 #[derive(Deserialize)]
 struct BitbucketChange {
     new: Option<BitbucketRef>,
@@ -333,7 +337,7 @@ struct BitbucketServerProject {
 }
 
 impl BitbucketServerRepository {
-    /// Returns the change, identified by the project, otherwise by the first address.
+    /// Returns the change. The repository is identified by the project, or else by the first address.
     fn repository_change(&self, about: ChangeSubject) -> Option<RepositoryChange> {
         let service = ScmService::BitbucketServer;
         let address = self.links.clone.first().map(|link| link.href.as_str());

@@ -1,4 +1,5 @@
-//! Webhooks that Git servers call for pushes and pull requests. Events are authenticated and passed on as pushes and changes.
+//! Webhooks that Git servers call for pushes and pull requests. This module authenticates events and passes
+//! them on as pushes and changes.
 //!
 //! ```text
 //! head ─ identify_sender ──▶ body ─ verify_body ──▶ parse_event ──▶ deliver_event ──▶ ApplicationService::handle_push
@@ -40,14 +41,14 @@ pub(crate) const WEBHOOK_PATH: &str = "/api/webhook";
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WebhookResult")]
 pub(crate) struct WebhookResult {
-    /// Name that the sender gives the event.
+    /// Name of the event, as sent by the provider.
     event: String,
     /// Number of applications queued for comparison.
     applications: u64,
 }
 
-/// Delivers an event to the application service. If the process has not loaded its applications yet, does not wait, because all
-/// of them are compared once they are loaded.
+/// Delivers an event to the application service. Does not wait if the process has not loaded its applications
+/// yet, because all applications are compared once they are loaded.
 pub(crate) async fn deliver_event(
     state: Arc<AppState>,
     webhook_event: WebhookEvent,
@@ -79,8 +80,8 @@ pub(crate) struct Sender {
 }
 
 impl Webhooks {
-    /// Creates webhooks with the secrets from a file or folder. The secrets are read again for each event, so that they can be
-    /// rotated.
+    /// Opens the webhook secrets in a file or folder. The secrets are read again for each event, so that they
+    /// can be rotated.
     pub fn open(secrets: Option<&Path>, limits: &Limits) -> Result<Self, ServerError> {
         if let Some(path) = secrets {
             // Errors in the secrets are reported at startup.
@@ -94,7 +95,7 @@ impl Webhooks {
         })
     }
 
-    /// Returns the sender of an event, based on its head. Checks all proofs that the head contains.
+    /// Returns the sender of an event, based on its head. Verifies all proofs that the head contains.
     pub fn identify_sender(&self, headers: &HeaderMap, now: Instant) -> Result<Sender, Problem> {
         check_rate(self.rate_limiter.count_request("", now))?;
         let provider = Provider::from_headers(headers)?;

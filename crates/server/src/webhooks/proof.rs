@@ -20,7 +20,7 @@ const GITLAB: HeaderName = HeaderName::from_static("x-gitlab-token");
 const BITBUCKET: HeaderName = HeaderName::from_static("x-hook-uuid");
 const GOGS: HeaderName = HeaderName::from_static("x-gogs-signature");
 const GITEA: HeaderName = HeaderName::from_static("x-gitea-signature");
-/// Headers of the generic format, which our notifications use as well.
+/// Headers of the generic format, which Tidegate's notifications also use.
 const GENERIC: HeaderName = HeaderName::from_static("x-tidegate-signature");
 const TIMESTAMP: HeaderName = HeaderName::from_static("x-tidegate-timestamp");
 /// Maximum difference in seconds between the timestamp of a generic event and the current time.
@@ -28,13 +28,13 @@ const FRESH_SECONDS: u64 = 300;
 
 /// Proof of an event's authenticity.
 pub(super) enum Proof {
-    /// The head has already proven it.
+    /// The head has already proven the event's authenticity.
     Verified,
     /// HMAC of the body, preceded by `before`.
     Signed { key: Vec<u8>, prefix: Vec<u8>, signature: Vec<u8> },
 }
 
-/// Returns the response to a failed authentication. The response does not say why authentication failed.
+/// Returns the response to a failed authentication. The response does not reveal why authentication failed.
 pub(super) fn authentication_problem(provider: Provider) -> Problem {
     let message = format!("the event of {} is not authenticated", provider.name());
     let next = "configure the webhook with the secret from --webhook-secrets".to_owned();
@@ -55,7 +55,8 @@ fn timestamp_problem(at: &str, now: i64) -> Problem {
 }
 
 impl Proof {
-    /// Returns the proof that is required for an event with this head. Proofs in the head are verified here.
+    /// Returns the proof that is required for an event with this head. Proofs in the head are verified
+    /// immediately.
     pub fn from_headers(provider: Provider, headers: &HeaderMap, secrets: &Secrets) -> Result<Self, Problem> {
         let of = |key: SecretKey| {
             let missing = || {
@@ -109,13 +110,13 @@ impl Proof {
         }
     }
 
-    /// Returns true if the body is the one that was signed.
+    /// Returns true if the signature matches the body.
     pub fn is_valid_for(&self, body: &[u8]) -> bool {
         let Self::Signed { key, prefix, signature } = self else { return true };
         let Ok(mut mac) = Hmac::<Sha256>::new_from_slice(key) else { return false };
         mac.update(prefix);
         mac.update(body);
-        // Compares in constant time.
+        // This comparison takes constant time.
         mac.verify_slice(signature).is_ok()
     }
 }

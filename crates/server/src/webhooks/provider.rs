@@ -6,7 +6,7 @@ use http::header::HeaderName;
 use crate::headers::single_header;
 use crate::problem::Problem;
 
-/// Sender of an event.
+/// Provider that sent an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Provider {
     AzureDevOps,
@@ -20,8 +20,8 @@ pub(crate) enum Provider {
     Generic,
 }
 
-/// Headers that identify the providers. The order matters: Gitea also sends GitHub's header, and Bitbucket also sends Bitbucket
-/// Server's header.
+/// Headers that identify the providers. The order matters, because Gitea also sends GitHub's header, and
+/// Bitbucket also sends Bitbucket Server's header.
 static HEADERS: [(HeaderName, Provider); 8] = [
     (HeaderName::from_static("x-vss-activityid"), Provider::AzureDevOps),
     (HeaderName::from_static("x-gitea-event"), Provider::Gogs),

@@ -1,5 +1,5 @@
-//! Webhook secrets, under the same keys as in Argo CD's Secret `argocd-secret`. They come from a file of keys and values, from
-//! such a Secret itself, or from a folder with one file per key, as mounted in a cluster.
+//! Webhook secrets, under the same keys as in Argo CD's Secret `argocd-secret`. They come from a file of keys
+//! and values, from a Secret manifest, or from a folder with one file per key, as Kubernetes mounts Secrets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -41,7 +41,7 @@ const KEYS: [SecretKey; 8] = [
 ];
 
 impl SecretKey {
-    /// Returns the spelling of the key.
+    /// Returns the name of the key.
     pub fn name(self) -> &'static str {
         match self {
             Self::GitHub => "webhook.github.secret",
@@ -92,7 +92,7 @@ impl Secrets {
     }
 }
 
-/// Returns the content of a file that others cannot access.
+/// Returns the content of a file. Other users must not have access to the file.
 fn read_file(path: &Path) -> Result<String, ServerError> {
     let wrong = |source| ServerError::ReadFile { path: path.to_owned(), source };
     let file = File::open(path).map_err(wrong)?;

@@ -12,7 +12,7 @@ use tidegate_server::{AppState, Limits, Server, ServerError, Settings};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// Time limit for a response. Only a hang takes this long.
+/// Timeout for a response. Only a hanging server takes this long.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(600);
 
 pub const OPERATOR: &str = "operators-may-have-things-done";
@@ -64,7 +64,7 @@ pub struct TestResponse {
 }
 
 impl TestResponse {
-    /// Parses the first response of the received bytes.
+    /// Parses the first response in the received bytes.
     #[track_caller]
     pub fn parse(bytes: &[u8]) -> Self {
         let text = String::from_utf8(bytes.to_vec()).unwrap();
@@ -94,7 +94,7 @@ impl TestServer {
         TcpStream::connect(self.address).await.unwrap()
     }
 
-    /// Sends bytes, and reads until the server closes the connection.
+    /// Sends bytes on a new connection, and reads until the server closes it.
     pub async fn send_raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = self.connect().await;
         // The server may close the connection before everything is written.

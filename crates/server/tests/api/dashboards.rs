@@ -1,4 +1,4 @@
-//! The dashboard and the alerts use only metrics that exist.
+//! Checks that the dashboard and the alerts use only existing metrics.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +33,7 @@ fn dashboards_and_alerts_use_existing_metrics() {
     }
     serde_json::from_str::<serde_json::Value>(&fs::read_to_string(folder.join("dashboard.json")).unwrap())
         .unwrap();
-    // The documentation covers all metrics.
+    // The documentation must cover all metrics.
     let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metrics.md");
     let docs = fs::read_to_string(docs).unwrap();
     assert_eq!(mentioned_metrics(&docs), names.iter().map(|name| (*name).to_owned()).collect());

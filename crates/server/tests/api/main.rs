@@ -1,4 +1,4 @@
-//! The API from the outside: real connections to a server on this machine, by well-behaved and malicious
+//! Tests of the API over real connections to a server on this machine, with well-behaved and malicious
 //! clients.
 #![allow(
     clippy::unwrap_used,

@@ -1,4 +1,4 @@
-//! The page over real connections: its files, its sessions, and requests with a cookie.
+//! Tests of the page over real connections: its files, its sessions, and requests with a cookie.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ fn a_token_opens_a_session_and_its_owner_ends_it() {
         let (cookie, csrf) = (format!("cookie: {}", set.0), format!("x-tidegate-csrf: {}", set.1));
         let who = server.request("GET", "/api/v1/session", &[&cookie], "").await;
         assert_eq!((who.json()["name"].clone(), who.json()["csrf"].clone()), (json!("ann"), json!(set.1)));
-        // The log is not open here, so authenticated requests get this status.
+        // The log is not open in this test, so authenticated requests receive this status.
         assert_eq!(server.request("GET", "/api/v1/applications", &[&cookie], "").await.status, 503);
         for (headers, status) in [
             (&[cookie.as_str(), JSON][..], 403),
@@ -125,8 +125,8 @@ fn a_token_opens_a_session_and_its_owner_ends_it() {
     });
 }
 
-/// Returns the cookie and the CSRF token of a new session without changes, because the heads of other responses are converted to
-/// lower case here.
+/// Returns the unmodified cookie and CSRF token of a new session. The test client converts the heads of other
+/// responses to lower case.
 async fn raw_cookie(server: &TestServer, token: &str) -> (String, String) {
     let body = json!({"token": token}).to_string();
     let request = format!(
@@ -192,7 +192,7 @@ fn sign_ins_and_page_files_are_rate_limited() {
             statuses.push(server.request("GET", "/page/main.js", &[], "").await.status);
         }
         assert_eq!(statuses, [200, 200, 200, 429]);
-        // Neither affects requests with a token.
+        // Neither of them affects requests with a token.
         assert_eq!(server.get("/api/v1/session").await.status, 200);
         tokio::time::timeout(Duration::from_secs(60), server.server.close()).await.unwrap();
     });

@@ -128,7 +128,8 @@ fn a_request_that_a_proxy_may_read_differently_is_rejected() {
             assert_eq!((answer.status, answer.problem_code().as_str()), (400, "bad-request"), "{request}");
             assert!(answer.json()["message"].as_str().unwrap().contains(named), "{answer:?}");
         }
-        // The server doesn't respond to anything after such a request, because it may be part of the request's body.
+        // The server doesn't respond to later bytes on this connection, because they may be part of the
+        // request's body.
         let smuggled = "GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n";
         for headers in [format!("content-length: 0\r\n{chunks}"), format!("{chunks}content-length: 0\r\n")] {
             let request = format!("POST /healthz HTTP/1.1\r\nhost: a\r\n{headers}\r\n0\r\n\r\n{smuggled}");
@@ -136,7 +137,8 @@ fn a_request_that_a_proxy_may_read_differently_is_rejected() {
             assert_eq!(answers.matches("HTTP/1.1 ").count(), 1, "{answers}");
             assert!(answers.to_lowercase().contains("connection: close"), "{answers}");
         }
-        // HTTP/1.0 needs no host, chunks alone are accepted, and one connection carries several requests.
+        // HTTP/1.0 requires no host, chunked encoding without a length is accepted, and one connection can
+        // carry several requests.
         assert_eq!(TestResponse::parse(&server.send_raw(b"GET /healthz HTTP/1.0\r\n\r\n").await).status, 200);
         let chunked = format!("POST /healthz HTTP/1.1\r\nhost: a\r\n{chunks}\r\n0\r\n\r\n");
         assert_eq!(TestResponse::parse(&server.send_raw(chunked.as_bytes()).await).status, 405);
@@ -343,7 +345,7 @@ fn tls_needs_a_key_that_others_cannot_read() {
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer).await;
         assert_eq!(TestResponse::parse(&answer).status, 200);
-        // A client without TLS gets no response.
+        // A client without TLS receives no response.
         let plain = server.send_raw(b"GET /healthz HTTP/1.1\r\nhost: localhost\r\n\r\n").await;
         assert!(!plain.starts_with(b"HTTP"), "{:?}", String::from_utf8_lossy(&plain));
         let _ = (OPERATOR, READER);
@@ -367,7 +369,7 @@ fn clients_without_a_valid_token_are_rejected_and_rate_limited() {
         for target in ["/nothing", "/openapi.json"] {
             assert_eq!(server.request("GET", target, &[], "").await.status, 429);
         }
-        // Requests without a token don't block requests with one. The log is not open yet.
+        // Requests without a token don't block requests with a token. The log is not open yet.
         assert_eq!(server.get("/api/v1/applications").await.problem_code(), "not-ready");
         let bearer = format!("authorization: Bearer {OPERATOR}");
         let twice = server.request("GET", "/api/v1/applications", &[&bearer, &bearer], "").await;
@@ -404,7 +406,7 @@ fn bodies_are_limited_in_type_size_and_time() {
             let answer = String::from_utf8_lossy(&first[..read]).into_owned();
             assert!(answer.starts_with("HTTP/1.1 413"), "{length}: {answer}");
         }
-        // A body that never arrives.
+        // This body never arrives.
         let mut stream = server.connect().await;
         let head = format!(
             "POST {target} HTTP/1.1\r\nhost: a\r\n{bearer}\r\n{json}\r\ncontent-length: 10\r\nconnection: close\r\n\r\n{{"
@@ -445,7 +447,7 @@ fn an_oversized_length_is_rejected_on_every_route() {
                 }
             }
         }
-        // Only events may be as long as this.
+        // Only webhook events may have this length.
         for (route, is_rejected) in [
             (("DELETE", "/api/v1/applications/argocd/shop"), true),
             (("GET", "/healthz"), true),
@@ -498,7 +500,7 @@ fn one_address_cannot_use_all_connections() {
         }
         assert_eq!(server.send_raw(b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n").await, b"");
         idle.pop();
-        // The permit is released once the server has noticed the end.
+        // The permit is released once the server has detected the end of the connection.
         loop {
             let answer =
                 server.send_raw(b"GET /healthz HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n").await;

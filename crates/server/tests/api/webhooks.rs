@@ -15,7 +15,7 @@ const REFS: &str = r#"{"repository":{"links":{"clone":[{"href":"ssh://git@exampl
 const GITLAB: &str = r#"{"ref":"refs/heads/main","before":"1111111111111111111111111111111111111111","project":{"web_url":"https://example.com/org/shop"}}"#;
 const BITBUCKET: &str = r#"{"repository":{"links":{"html":{"href":"https://example.com/org/shop"}}},"push":{"changes":[{"new":{"name":"main"}}]}}"#;
 const AZURE: &str = r#"{"eventType":"git.push","resource":{"refUpdates":[{"name":"refs/heads/main"}],"repository":{"remoteUrl":"https://example.com/org/_git/shop"}}}"#;
-/// Output of `openssl dgst -sha256 -hmac hunter2` for the bodies.
+/// Output of `openssl dgst -sha256 -hmac hunter2` for the event bodies.
 const PUSH_SIGNED: &str = "21763000a0a1127d6180a8c1e52ee4069cfb8d608daf0ea97c49cf6fb0d06c30";
 const REFS_SIGNED: &str = "2ff6945c31d624dbd727f8625c8312456d551fda8f5efa5bff82b0f56f2caaad";
 const EMPTY_SIGNED: &str = "603176255680307a81ec5b984e3a7b4143d0aef1fd1576987618e55c50868ad7";
@@ -38,7 +38,7 @@ const ALL_SECRETS: &str = "webhook.github.secret: hunter2\nwebhook.gitlab.secret
     webhook.bitbucket.uuid: '{d7ab0e7e-1}'\nwebhook.bitbucketserver.secret: hunter2\nwebhook.gogs.secret: hunter2\n\
     webhook.azuredevops.username: me\nwebhook.azuredevops.password: hunter2\nwebhook.generic.secret: hunter2\n";
 
-/// Sends an event; returns its status and the code of the problem.
+/// Sends an event. Returns the status and the problem code of the response.
 async fn deliver_event(server: &TestServer, headers: &[&str], body: &str) -> (u16, String) {
     let answer = server.request("POST", HOOK, &[&[JSON], headers].concat(), body).await;
     assert!(!answer.body.contains("hunter2"), "{}", answer.body);
@@ -66,11 +66,11 @@ fn an_event_is_accepted_only_with_a_valid_proof() {
             (vec!["x-github-event: push", &other], PUSH, false),
             (vec!["x-github-event: push", &github], REFS, false),
             (vec!["x-github-event: push"], PUSH, false),
-            // An older algorithm that is broken.
+            // This older algorithm is broken.
             (vec!["x-github-event: push", "x-hub-signature: sha1=0000"], PUSH, false),
             (vec!["x-gogs-event: push", &gogs], PUSH, true),
             (vec!["x-gitea-event: push", &gitea], PUSH, true),
-            // Gitea also sends the headers of the others, with its own signatures.
+            // Gitea also sends the headers of other providers, with its own signatures.
             (vec!["x-gitea-event: push", "x-gogs-event: push", "x-github-event: push", &gogs], PUSH, true),
             (vec!["x-gogs-event: push", &github], PUSH, false),
             (vec!["x-gitlab-event: Push Hook", "x-gitlab-token: hunter2"], GITLAB, true),
@@ -83,19 +83,19 @@ fn an_event_is_accepted_only_with_a_valid_proof() {
             (vec!["x-hook-uuid: ", "x-event-key: repo:push"], BITBUCKET, false),
             (vec!["x-event-key: repo:refs_changed", &server], REFS, true),
             (vec!["x-event-key: repo:refs_changed"], REFS, false),
-            // `me:hunter2`, `me:hunter`, and invalid base64.
+            // The credentials are `me:hunter2`, `me:hunter`, and invalid base64.
             (vec!["x-vss-activityid: 1", "authorization: Basic bWU6aHVudGVyMg=="], AZURE, true),
             (vec!["x-vss-activityid: 1", "authorization: Basic bWU6aHVudGVy"], AZURE, false),
             (vec!["x-vss-activityid: 1", "authorization: Basic *"], AZURE, false),
             (vec!["x-vss-activityid: 1"], AZURE, false),
             (vec!["x-tidegate-signature: sha256=00", "x-tidegate-timestamp: 1"], "{}", false),
         ] {
-            // There are no applications yet, so an authenticated event gets an error that allows a retry.
+            // There are no applications yet, so an authenticated event receives an error that allows a retry.
             let expected = if is_believed { (503, "not-ready") } else { (401, "unauthorized") };
             let answer = deliver_event(&test_server, &headers, body).await;
             assert_eq!((answer.0, answer.1.as_str()), expected, "{headers:?} {body:.20}");
         }
-        // An event that is not about a push has no effect.
+        // An event that does not concern a push has no effect.
         let ping = format!("x-hub-signature-256: sha256={EMPTY_SIGNED}");
         assert_eq!(deliver_event(&test_server, &["x-github-event: ping", &ping], "{}").await.0, 202);
         assert_eq!(
@@ -104,7 +104,8 @@ fn an_event_is_accepted_only_with_a_valid_proof() {
                 .0,
             202
         );
-        // The example from GitHub's own documentation: the body is the one that was signed, but is not JSON.
+        // In the example from GitHub's documentation, the signature matches the body, but the body is not
+        // JSON.
         let github =
             serve_with_secrets(Limits::default(), "webhook.github.secret: It's a Secret to Everybody").await;
         let signed =
@@ -115,7 +116,8 @@ fn an_event_is_accepted_only_with_a_valid_proof() {
     });
 }
 
-/// A sender that uses the generic format gets an error about its clock rather than about a token, which webhooks don't need.
+/// A sender that uses the generic format must receive an error about its clock rather than about a token,
+/// because webhooks don't use tokens.
 #[test]
 fn an_old_timestamp_is_named_as_the_problem() {
     run_test(async {

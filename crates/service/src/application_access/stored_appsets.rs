@@ -93,7 +93,7 @@ fn explain_stored(
     let open = teardown.as_ref().filter(is_open).or(rollout.as_ref().filter(is_open));
     let selected = open.or_else(|| [&rollout, &teardown].into_iter().flatten().max_by_key(|run| run.line.id));
     let error = set.status.conditions.iter().find(|one| one.kind == "ErrorOccurred" && one.status == "True");
-    let text = selected.map_or_else(|| "no rollout or deletion of it is recorded".to_owned(), describe_run);
+    let text = selected.map_or_else(|| "no rollout or deletion is recorded".to_owned(), describe_run);
     let line = error.iter().fold(text, |line, error| format!("{line}; {}", error.message));
     let next_action = match open.and_then(|run| run.explanation.as_ref()) {
         Some(_) => {

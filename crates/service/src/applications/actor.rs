@@ -121,9 +121,11 @@ pub(crate) struct ActorState {
     /// Commits that the operation's revisions resolved to when it was prepared. Since then the operation has
     /// been waiting for dependencies.
     prepared_revisions: Option<Vec<String>>,
-    /// True if the deletion is waiting for other Applications. Until then the Application is compared.
+    /// True if the deletion is waiting for other Applications. While it waits, the Application is still
+    /// compared.
     is_deletion_blocked: bool,
-    /// Dependency that the Application is waiting for and has refreshed, with the commits at that time.
+    /// Dependency that the Application waits for and has already refreshed, with the commits at the time of
+    /// the refresh.
     refreshed_dependency: Option<(AppKey, Vec<String>)>,
     /// Operations requested by progressive syncs.
     child_operations: ChildOperations,
@@ -332,8 +334,8 @@ impl ActorState {
         let taken = remembered::apply_history(&mut self.application, unknown);
         if let Some(request) = request.filter(|request| self.application.operation.as_ref() != Some(request))
         {
-            // A client wrote this operation while the service was stopped, and the log has the operation in
-            // progress.
+            // A client wrote this operation while the service was stopped, and the log contains another
+            // operation that is still running.
             self.handle_written_operation(request);
         }
         if is_own {
@@ -360,7 +362,7 @@ impl ActorState {
         };
         let from = match taken {
             0 if lost.is_none() => return,
-            0 => "the operation log has no operation of it".to_owned(),
+            0 => "the operation log has no operation of this application".to_owned(),
             1 => "its last operation was restored from the operation log".to_owned(),
             taken => format!("its last {taken} operations were restored from the operation log"),
         };
@@ -400,7 +402,7 @@ impl ActorState {
         self.alarm = Some((at, alarm));
     }
 
-    /// Returns the reason why it isn't known yet if the cluster is available.
+    /// Returns the reason why the cluster's availability isn't known yet, or `None` if it is known.
     fn unknown_cluster_reason(&self) -> Option<String> {
         self.shared.destinations.unchecked_reason(&self.application.spec.destination)
     }
@@ -424,7 +426,7 @@ impl ActorState {
         self.compare_changed_health(myself, now);
         self.compare_newer_revisions();
         if !self.application.is_deleting() {
-            // Frequent requests would postpone the decision forever.
+            // Otherwise frequent refresh requests would postpone the sync decision forever.
             if self.undecided_comparisons > 1 {
                 self.start_automated_sync(myself, now);
             }
@@ -437,7 +439,7 @@ impl ActorState {
             std::mem::replace(&mut self.is_deletion_blocked, is_held && self.application.is_deleting());
         if self.is_deletion_blocked {
             if !waited {
-                // The previous comparison answered the earlier requests on behalf of the deletion.
+                // Until now, comparison results were discarded because of the deletion.
                 self.request_comparison(if self.refresh_waiters.is_empty() {
                     RefreshLevel::Latest
                 } else {
@@ -485,7 +487,7 @@ impl ActorState {
         }
         let mut unknown = Vec::new();
         let own = self.application.unknown_fields();
-        // A source with unknown fields is rejected when it is read, because its manifests would be a guess.
+        // A source with unknown fields is rejected when it is read, because its manifests could be wrong.
         let (sources, others): (Vec<_>, Vec<_>) = own.into_iter().partition(|one| is_source_field(one));
         for (what, fields) in [("these fields have no effect", others), ("these fields are unknown", sources)]
         {

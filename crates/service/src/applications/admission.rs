@@ -30,7 +30,7 @@ pub(crate) fn admit(
     let mut place = shared.destinations.resolve(&application.spec.destination)?;
     let policy = shared.projects.policy(application, &place)?;
     if !policy.user.is_empty() {
-        // A comparison's dry runs use the same user as the writes.
+        // The dry runs of a comparison impersonate the same user as the writes.
         let acting = place.cluster.as_user(&policy.user);
         place.cluster = acting.map_err(|error| DestinationError::Invalid(error.message))?;
     }

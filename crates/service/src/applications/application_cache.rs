@@ -56,7 +56,7 @@ pub(crate) struct Deployments {
     /// Newest operation that deployed the whole Application.
     pub newest: Option<Deployment>,
     /// Newest operation that deployed the whole Application and had finished before the published comparison
-    /// started. The published state was observed after it.
+    /// started. The published state therefore includes its effects.
     pub evidence: Option<Deployment>,
     /// True if the published comparison was made by this process.
     pub is_compared: bool,

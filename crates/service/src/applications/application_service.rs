@@ -199,7 +199,8 @@ impl ApplicationService {
     }
 
     /// Deletes an Application with this cascade, optionally without hooks, and records the requester and the
-    /// reason. Returns once the request is durable: the Application is then being deleted, or gone.
+    /// reason. Returns once the request is durable: the Application is then being deleted or has been
+    /// deleted.
     pub async fn delete(
         &self,
         text: &str,
@@ -245,7 +246,8 @@ impl ApplicationService {
         planning.await.map_err(ServiceError::refused)
     }
 
-    /// Returns the plan for an Application's deletion. `how` is the cascade, and true to skip hooks.
+    /// Returns the plan for an Application's deletion. `how` contains the cascade, and true to skip the
+    /// hooks.
     pub async fn plan_deletion(
         &self,
         text: &str,

@@ -318,8 +318,8 @@ impl Comparison<'_> {
         Ok(found)
     }
 
-    /// Compares the manifests with these keys with the manifests that the running operation deploys.
-    /// Manifests with different keys can still be the same, so the manifests in the log decide.
+    /// Compares the manifests that have these keys with the manifests that the running operation deploys.
+    /// Manifests can be equal even if their keys differ, so the manifests in the log are compared too.
     async fn with_operation(
         &self,
         compared: &[String],
@@ -401,7 +401,8 @@ fn comparison_error(error: CallError) -> String {
     format!("cannot compare with the cluster: {}", error.message)
 }
 
-/// Returns the changes that a sync would make, to the named revisions or by default to the Application's own.
+/// Returns the changes that a sync to these revisions would make. By default, uses the Application's own
+/// revisions.
 pub(crate) async fn sync_differences(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -415,8 +416,8 @@ pub(crate) async fn sync_differences(
     Ok((found.objects, found.findings))
 }
 
-/// Returns the plan of a sync, including hooks, to the named revisions or by default to the Application's
-/// own.
+/// Returns the plan of a sync to these revisions, including hooks. By default, uses the Application's own
+/// revisions.
 pub(crate) async fn sync_plan(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -459,7 +460,7 @@ async fn preview_input(
     Ok(PreviewInput { cluster, request, known, manifests })
 }
 
-/// Returns a warning about gates named in the manifests that never open because they aren't defined.
+/// Returns a warning about gates in the manifests that never open because they aren't defined.
 async fn undefined_gates(
     shared: &SharedState,
     application: &Application,

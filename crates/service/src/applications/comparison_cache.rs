@@ -51,7 +51,7 @@ pub(crate) enum SearchExtent {
     Complete,
     /// All readable kinds, which probably contain all objects.
     Partial,
-    /// All readable kinds. Kinds that the Application may use are missing.
+    /// All readable kinds. Some kinds that the Application may use aren't readable.
     Denied,
 }
 
@@ -76,7 +76,7 @@ pub(crate) struct ComparisonFindings {
     pub types: Vec<String>,
     /// Deletion phases that have hooks.
     pub deletion_hooks: BTreeSet<Phase>,
-    /// Gates named in manifests, each with one of the manifests that name it.
+    /// Gates used in manifests, each with one of the manifests that use it.
     pub gates: BTreeMap<String, ObjectKey>,
     /// Manifests that aren't compared because they are hooks.
     pub hooks: Vec<ObjectKey>,
@@ -124,9 +124,9 @@ impl ComparisonInput<'_> {
         ComparisonInput { inventory: None, ..*self }.digest()
     }
 
-    /// Returns true if watches report all relevant changes, which requires that all found objects are
-    /// watched. If an operation creates the namespace, deletion of the namespace is noticed through the
-    /// objects in it.
+    /// Returns true if watches report all relevant changes. This requires a watch for every object in
+    /// `found`. If an operation creates the namespace, the watches for the objects in it also reveal its
+    /// deletion.
     fn is_watched(&self, found: &ComparisonFindings) -> bool {
         let own = self.request.namespace.as_str();
         let seen: BTreeSet<(&str, &str, &str, &str)> = found
@@ -216,8 +216,8 @@ impl ComparisonCache {
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
             .collect();
-        // Every search must report objects that may belong to another Application, so a search that found
-        // some isn't cached.
+        // Every search must report objects that may belong to another Application, so a search is cached only
+        // if it didn't find such an object.
         let is_whole =
             !has_moved_groups(&locations) && !differences.iter().any(|one| one.task.options.found_elsewhere);
         let input = input.search_digest().filter(|_| is_whole);
@@ -240,7 +240,7 @@ impl ComparisonCache {
         (input.digest()? == last.input_digest).then(|| Arc::clone(&last.findings))
     }
 
-    /// Caches the result of a comparison that started at `mark`, which may not be known yet. Clears the cache
+    /// Caches the result of a comparison that started at `mark`, or at an unknown position. Clears the cache
     /// if watches don't cover the result.
     pub fn store(
         &mut self,

@@ -26,7 +26,7 @@ pub(crate) async fn prepare(
     let place = resolve_destination(shared, application)?;
     let (revisions, _) = match application.operation.as_ref().is_none_or(deletion::runs_hooks) {
         true => hook_manifests(shared, application, &place, Vec::new()).await?,
-        // The manifests aren't needed, so it doesn't matter if they are readable.
+        // The manifests aren't needed, so they don't have to be readable.
         false => Default::default(),
     };
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;

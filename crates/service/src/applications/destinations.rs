@@ -67,7 +67,7 @@ struct DeclaredClusters {
     /// True if Secrets of the managed cluster have just changed.
     has_managed_changed: bool,
     /// Connections by server. Each server is declared by one Secret. A connection outlives its declaration,
-    /// because the declaration may return.
+    /// because the declaration may be restored.
     connections: BTreeMap<String, ServerConnection>,
 }
 
@@ -197,7 +197,7 @@ impl Destinations {
         self.update_inner(|inner| DestinationsInner { files: Some(files), ..inner })
     }
 
-    /// Sets whether writes use the service accounts named by projects.
+    /// Sets whether writes use the service accounts specified by projects.
     #[must_use]
     pub fn with_impersonation(self, impersonation: ImpersonationMode) -> Self {
         self.update_inner(|inner| DestinationsInner { impersonation, ..inner })
@@ -236,7 +236,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the mode that decides if writes use the service accounts named by projects.
+    /// Returns the mode that decides if writes use the service accounts specified by projects.
     pub(crate) fn impersonation(&self) -> ImpersonationMode {
         self.0.impersonation
     }
@@ -379,8 +379,8 @@ impl Destinations {
                 Some(problem) => Err(unusable_error(requested, one, problem)),
             },
             [] => Err(ClusterLookupError::Unknown(format!(
-                "the cluster {requested} of spec.destination is unknown; this process manages the {}, which is named {IN_CLUSTER_NAME} or \
-                 {IN_CLUSTER_SERVER}{}",
+                "the cluster {requested} of spec.destination is unknown; this process manages the {} (named \
+                 {IN_CLUSTER_NAME} or {IN_CLUSTER_SERVER}){}",
                 self.0.destination,
                 format_names(&state.declared)
             ))),
@@ -467,7 +467,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the reason why it isn't known yet if a destination is available, or `None` if it is known.
+    /// Returns the reason why a destination's availability isn't known yet, or `None` if it is known.
     pub(crate) fn unchecked_reason(&self, destination: &ApplicationDestination) -> Option<String> {
         match self.resolve(destination) {
             Err(DestinationError::Unchecked(text)) => Some(text),

@@ -22,8 +22,8 @@ const WATCH_RETRY_DELAYS: WatchBackoff =
 const WATCHED_AGE_MAX: Duration = Duration::from_secs(600);
 /// Maximum age of discovery data that can't be watched.
 const UNWATCHED_AGE_MAX: Duration = Duration::from_secs(10);
-/// Maximum age, for charts, of discovery data that can't be watched. Comparing charts doesn't need any other
-/// request.
+/// Maximum age of unwatched discovery data that is used only for charts. Comparing a chart doesn't require
+/// any other discovery request.
 const CHARTS_UNWATCHED_AGE_MAX: Duration = Duration::from_secs(60);
 /// Time during which a server may keep changing its discovery data after the definition of a kind has
 /// changed.
@@ -196,8 +196,8 @@ impl CacheState {
         self.is_current(*at, CHARTS_UNWATCHED_AGE_MAX).then(|| Arc::clone(found))
     }
 
-    /// Returns true if data from that time is still valid. `unwatched` is the maximum age of data that isn't
-    /// watched.
+    /// Returns true if data that was read at `at` is still valid. `unwatched` is the maximum age of data that
+    /// isn't watched.
     fn is_current(&self, at: Instant, unwatched: Duration) -> bool {
         let age = at.elapsed();
         let lasts = if self.watched_definitions.len() == definition_kinds().len() {
@@ -373,7 +373,7 @@ async fn watch_namespaces(
     }
 }
 
-/// Cluster as a comparison uses it, with cached data that isn't queried again.
+/// Cluster that a comparison reads, with cached data that isn't queried again.
 pub(super) struct CachedCluster {
     pub cluster: Arc<dyn Cluster>,
     pub discovery: Arc<DiscoveryCache>,

@@ -187,7 +187,7 @@ impl ManagedApplications {
         &self.service.shared.application_cache
     }
 
-    /// Stops all actors. When this function returns, none of them is writing. The next process resumes the
+    /// Stops all actors. When this function returns, no actor is still writing. The next process resumes the
     /// work in progress.
     pub async fn stop(self) {
         self.service.shared.manifests.stop();

@@ -70,7 +70,7 @@ pub(crate) struct Manifests {
     cluster_credentials: Mutex<Credentials>,
     /// Repositories used by generators, by ApplicationSet. Their fetched content is kept too.
     generator_repositories: Mutex<BTreeMap<AppKey, BTreeSet<Address>>>,
-    /// HTTP client for SCM providers and plugins, with the permitted ones.
+    /// HTTP client for SCM providers and plugins, and the permitted servers.
     web: Web,
     providers: Providers,
     tools: Tools,
@@ -203,7 +203,7 @@ impl Manifests {
         self.tools.stop();
     }
 
-    /// Waits for a turn, then runs a function on all sources in a blocking thread.
+    /// Waits for read permits, then runs a function on all sources in a blocking thread.
     async fn with_sources<T: Send + 'static, E: From<String> + Send + 'static>(
         &self,
         (sources, project): ProjectSources<'_>,
@@ -217,7 +217,7 @@ impl Manifests {
             |error| Err(E::from(format!("reading the repository failed with an internal error: {error}")));
         let resolve = move || {
             let done = work(&parts);
-            // Release the turn here, so that it is also kept until the work is done if the caller is
+            // Release the permits here, so that they are held until the work is done, even if the caller is
             // canceled.
             drop(turns);
             done

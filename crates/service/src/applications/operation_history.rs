@@ -28,9 +28,9 @@ fn is_orphaned(view: &OperationView) -> bool {
     [&view.paused_by, &view.terminated_by].into_iter().flatten().any(|by| by == CLEANUP_ACTOR)
 }
 
-/// Returns the operations of an Application in the log, oldest first, and a short entry for each. The
-/// operations are empty unless the status doesn't contain the newest operation, which is rare. Operations
-/// before `since` belong to a former Application with the same name.
+/// Returns the operations of an Application in the log, oldest first, and a short entry for each. The list of
+/// operations is filled only if the status lacks the newest operation, which is rare. Operations before
+/// `since` belong to a former Application with the same name.
 pub(crate) async fn load_history(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -135,7 +135,7 @@ fn read_summaries(
     Ok(own.filter_map(|one| one.summary).collect())
 }
 
-/// Returns an operation with everything that is left of it in the log.
+/// Returns an operation with all of its data that remains in the log.
 fn logged_operation(log: &Log, summary: Summary) -> LoggedOperation {
     let operation = summary.operation;
     match load_operation(log, operation) {

@@ -45,7 +45,7 @@ pub(super) async fn end_other_orphaned_syncs(
     end_matching(&shared, None, (may_be, is_gone)).await;
 }
 
-/// Stops all matching operations. `may_be` selects the operations to read, and `is_meant` decides.
+/// Stops all matching operations. `may_be` selects the operations to read, and `is_meant` the ones to stop.
 async fn end_matching(
     shared: &Arc<SharedState>,
     of: Option<String>,

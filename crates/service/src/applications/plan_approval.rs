@@ -335,7 +335,8 @@ pub(crate) fn refuse_unapproved(policy: &ApprovalPolicy, request: &OperationRequ
 }
 
 /// Result of an operation that was about to start when it turned out to need an approval.
-pub(crate) const UNAPPROVED_RESULT: &str = "its plan needs an approval and has none; nothing was written";
+pub(crate) const UNAPPROVED_RESULT: &str =
+    "its plan requires an approval and has not been approved; nothing was written";
 
 /// Starts an operation that executes a stored plan unchanged. Releases the plan if the operation is rejected
 /// before it reaches the engine.

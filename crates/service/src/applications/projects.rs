@@ -133,7 +133,7 @@ impl Projects {
         Arc::new(all)
     }
 
-    /// Sets whether writes use the service accounts named by projects.
+    /// Sets whether writes use the service accounts specified by projects.
     pub fn with_impersonation(self, impersonation: ImpersonationMode) -> Self {
         Self { impersonation, ..self }
     }

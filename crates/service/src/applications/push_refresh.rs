@@ -98,7 +98,7 @@ pub(crate) fn affected_applications(
     let mut meant: BTreeMap<Address, AffectedApplications> = BTreeMap::new();
     for (key, application) in cache.all() {
         let beside = manifests.dependencies_of(&key).into_iter();
-        // The relevant files of dependencies aren't known.
+        // It isn't known which files of a dependency are relevant.
         let is_about = |used: &UsedDependency| pushes.iter().any(|push| is_changed(push, &used.source, ""));
         let beside = beside.filter(is_about).map(|used| (used.address, PushPriority::Later));
         for (address, turn) in changed_repositories(pushes, &application, manifests).into_iter().chain(beside)

@@ -119,7 +119,7 @@ pub(crate) async fn have_same_manifests(
 ) -> Result<bool, String> {
     let sources = Sources::from_application(application);
     let destination = &application.spec.destination;
-    // The same inputs give the same manifests, regardless of the cluster's capabilities.
+    // The same inputs produce the same manifests, regardless of the cluster's capabilities.
     let parts = shared.render_context_in(application, &destination.namespace);
     let keys = |revisions| shared.manifests.manifest_keys(&sources, revisions, parts.clone());
     if let (Ok(before), Ok(now)) = (keys(before).await, keys(now).await)
@@ -152,9 +152,9 @@ async fn render(
     }
 }
 
-/// Checks that one or two sets of revisions definitely don't have manifests, so that they differ from other
-/// sets. If a program or server rejects only one of them, the program or server works and the revision is the
-/// cause.
+/// Checks that rendering failed because of the revisions themselves, so that they certainly differ from
+/// revisions that can be rendered. If a program or server rejects only one of two revisions, the revision is
+/// the cause.
 fn check_failures(failures: Vec<RenderError>) -> Result<(), String> {
     let is_single = failures.len() == 1;
     let is_certain = |one: &RenderError| match one.cause {

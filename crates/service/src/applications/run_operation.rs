@@ -88,7 +88,7 @@ pub(crate) async fn run(
         drop(actor.send_message(AppMessage::OperationProgress { operation, progress: Box::new(progress) }))
     };
     // An operation on an unreachable cluster resumes once that cluster is back. The Application may have
-    // another destination meanwhile.
+    // another destination by then.
     match find_open_operation(&shared, operation).await {
         Some((there, view)) if !shared.destinations.is_reachable(&there) => {
             let message = format!("waiting for the {there}, where it runs: the cluster is unreachable");
@@ -105,7 +105,7 @@ pub(crate) async fn run(
                 let reason = format!("waiting for its cluster: {why}");
                 drop(actor.send_message(AppMessage::OperationWaits { operation, reason }));
                 tokio::time::sleep(UNREACHABLE_RETRY_DELAY).await;
-                // The Application may have another destination meanwhile.
+                // The Application may have another destination by now.
                 let now = shared.application_cache.get(&AppKey::of(&application));
                 let is_same = |now: &Arc<Application>| {
                     now.operation.as_ref().and_then(operation::engine_id) == Some(operation)
@@ -157,8 +157,8 @@ pub(crate) async fn terminate(
     }
 }
 
-/// Stops an operation in favor of another sync if that is safe, and returns once that is durable. The error
-/// describes the obstacle.
+/// Stops an operation in favor of another sync if that is safe, and returns once the stop is durable. The
+/// error says why the operation can't be stopped.
 pub(crate) async fn supersede(
     shared: &Arc<SharedState>,
     operation: OperationId,

@@ -256,7 +256,7 @@ impl SupervisorState {
                 let changed = self.shared.projects.set_projects(set);
                 match were_coming == self.shared.projects.has_pending_projects() {
                     true => self.compare_projects(&changed),
-                    // The names of the expected projects aren't known.
+                    // The names of the projects that were pending aren't known.
                     false => self.compare_all(),
                 }
                 self.release_projects(myself);
@@ -385,7 +385,7 @@ impl SupervisorState {
         }
     }
 
-    /// Releases the projects that are being deleted and are no longer named by any Application. Does nothing
+    /// Releases the projects that are being deleted and are no longer used by any Application. Does nothing
     /// until all Applications are known.
     fn release_projects(&mut self, myself: &ActorRef<SupervisorMessage>) {
         if self.settled_sender.is_some() {

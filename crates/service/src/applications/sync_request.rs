@@ -9,8 +9,8 @@ use tidegate_model::argo::{Application, OperationRequest, OperationResource, Syn
 pub struct SyncParameters {
     /// Branch, tag or commit. Empty for the Application's revision.
     pub revision: String,
-    /// Revisions for several sources, in source order. An empty entry stands for the source's own revision.
-    /// If the list is empty, `revision` applies.
+    /// Revisions for several sources, in source order. An empty entry selects the source's own revision. If
+    /// the list is empty, `revision` applies.
     pub revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.
     pub prune: bool,

@@ -125,7 +125,7 @@ impl ApplicationStore for MemoryStore {
     }
 }
 
-/// Cluster as comparisons use it. Counts requests.
+/// Cluster that comparisons use. Counts requests.
 #[derive(Clone)]
 struct CountingCluster {
     sim: SimCluster,

@@ -337,7 +337,7 @@ impl Inner {
     }
 }
 
-/// Runs a watch until the receiver is gone.
+/// Runs a watch until the receiver is dropped.
 async fn run_watch(
     cluster: Arc<dyn Cluster>,
     scope: Scope,

@@ -2,7 +2,7 @@
 //!
 //! A reconcile pass ([`reconcile`](super::reconcile)) runs alongside the actor, which keeps responding. The
 //! result arrives as a message. Long-running work is a state machine of the engine: a rollout or a teardown.
-//! The actor starts the machine, tells it about changes to the ApplicationSet, and publishes its status.
+//! The actor starts the machine, informs it about changes to the ApplicationSet, and publishes its status.
 
 mod delete;
 mod deletion_release;
@@ -56,7 +56,7 @@ const REST_MAX: Duration = Duration::from_secs(10);
 const EVENT_DELAY_MAX: Duration = Duration::from_secs(5);
 /// Maximum time that the targets of a progressive sync may remain unknown.
 const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Delay before retrying a comparison of manifests with a target's manifests that couldn't be made.
+/// Delay before retrying a failed comparison of manifests with a target's manifests.
 const COMPARED_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// Delay before retrying a write that the store rejected.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
@@ -139,7 +139,7 @@ pub(crate) struct ActorState {
     generate_at: Option<Timestamp>,
     /// Time when the targets of a progressive sync became unknown.
     unresolved_since: Option<Timestamp>,
-    /// Time of the next pass if no event reports a write, or the end of whatever prevents a comparison.
+    /// Time of the next pass, unless an event reports a write or makes a comparison possible before then.
     next_pass_by: Option<Timestamp>,
     /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
     awaited: BTreeMap<String, String>,
@@ -274,7 +274,7 @@ impl ActorState {
         move || drop(supervisor.send_message(AppSetSupervisorMessage::Forward(key.clone(), message())))
     }
 
-    /// Sends a message when a machine ends. A machine doesn't report its end if something else caused it.
+    /// Sends a message when a machine ends. A machine reports its end only if it has caused the end itself.
     fn report_machine_end<M: Machine>(&self, running: RunningMachine<M>, message: fn() -> AppSetMessage) {
         let notify = self.change_notifier(message);
         tokio::spawn(async move {
@@ -452,8 +452,8 @@ impl ActorState {
 
     /// Handles the result of a reconcile pass.
     async fn handle_pass(&mut self, pass: tokio::task::Id, passed: ReconcileResult) {
-        // An aborted pass may have already sent its result. The result of the pass that replaced it is still
-        // to come.
+        // An aborted pass may have already sent its result. The result of the pass that replaced it hasn't
+        // arrived yet.
         let Some((_, generates)) = self.running_pass.take_if(|(looking, _)| looking.id() == pass) else {
             return;
         };

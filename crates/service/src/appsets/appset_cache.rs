@@ -67,9 +67,8 @@ impl AppSetCache {
         self.lock_metrics().entry(key.clone()).or_default().pass_durations.observe(took);
     }
 
-    /// Records the condition that the current step of the progressive sync is waiting for, the number of
-    /// skipped Applications, and a description of the awaited condition. Returns true if the last two haven't
-    /// changed.
+    /// Records the awaited condition of the current step in the progressive sync, the number of skipped
+    /// Applications, and a description of that condition. Returns true if the last two haven't changed.
     pub fn record_rollout(
         &self,
         key: &AppKey,

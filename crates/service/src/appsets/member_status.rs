@@ -24,7 +24,7 @@ const REASONS_MAX: usize = 3;
 pub(crate) struct MemberStatusCache {
     /// Revisions with the same manifests.
     equivalence: RevisionEquivalence,
-    /// Operation and target of each Application that has been observed Synced and Healthy since.
+    /// Operation and target of each Application that was observed Synced and Healthy after that operation.
     observed: BTreeMap<String, (OperationId, Target)>,
 }
 
@@ -151,7 +151,7 @@ impl MemberStatusCache {
         let before = deployed_before(live, deployments.newest.as_ref());
         let before = before.map(|(operation, revisions)| {
             let there = Target { revisions, spec };
-            // If an operation has reached the target, it is evidence for a rollout that starts with it, even
+            // An operation that has reached the target counts as evidence for a rollout to that target, even
             // if the Application isn't Healthy yet.
             let operation = operation.filter(|_| !is_target(there.clone()));
             DeployedState { operation, target: there }
@@ -178,8 +178,8 @@ fn was_observed_healthy(last: Option<&State>, name: &str, target: &Target) -> bo
         .is_some_and(|member| matches!(member.progress, Progress::Healthy { .. }) && member.target == *target)
 }
 
-/// Returns true if an Application's missing status will become known. An Application that isn't compared
-/// isn't waited for.
+/// Returns true if an Application's missing status will become known. Rollouts don't wait for an Application
+/// that isn't compared.
 fn will_be_compared(live: &Application) -> bool {
     let is_wrong =
         |kind: &ConditionType| matches!(kind, ConditionType::InvalidSpecError | ConditionType::UnknownError);
@@ -193,7 +193,7 @@ pub(super) fn member_key(set: &AppKey, name: &str) -> AppKey {
     AppKey { namespace: set.namespace.clone(), name: name.to_owned() }
 }
 
-/// Returns the observation of an Application. It names the deploying operation only if this process has
+/// Returns the observation of an Application. It contains the deploying operation only if this process has
 /// compared the Application after that operation, with its current specification.
 pub(super) fn observe_member(
     live: &Application,

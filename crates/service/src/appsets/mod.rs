@@ -165,8 +165,8 @@ impl AppSetController {
         self.service.clone()
     }
 
-    /// Stops all actors. When this function returns, none of them is writing. The next start resumes running
-    /// machines.
+    /// Stops all actors. When this function returns, no actor is still writing. The next start resumes
+    /// running machines.
     pub async fn stop(self) {
         let _ = self.supervisor.stop_and_wait(None, None).await;
     }

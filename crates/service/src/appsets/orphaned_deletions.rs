@@ -1,5 +1,5 @@
-//! Unordered deletions that a crashed process left behind after the ApplicationSet was gone. Recording of
-//! what happens to the Applications is finished, or started from the beginning if there is no record.
+//! Unordered deletions that were interrupted by a crash after the ApplicationSet was deleted. This module
+//! finishes the record of what happens to the Applications, or starts it if there is no record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

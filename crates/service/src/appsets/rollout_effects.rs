@@ -31,7 +31,8 @@ use super::subscriptions::{SubscriptionTask, WatchedApplications};
 use crate::applications::store::AppKey;
 use crate::applications::{ChildOperation, SharedState, SupervisorMessage, is_operation_known};
 
-/// Delay before an unavailable Application is requested again if there is no change event.
+/// Delay before an operation is requested again from an unavailable Application, unless a change event
+/// arrives earlier.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 /// Interval between checks of gate definitions for changes.
 const GATE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
@@ -403,8 +404,8 @@ async fn run_operation(
                 "application {key} does not exist or does not match what is generated yet"
             ))));
         }
-        // The Application is missing or must change first, or its actor has stopped and the next actor must
-        // be asked.
+        // The Application is missing or must change first, or its actor has stopped and the request must go
+        // to the next actor.
         is_new = timeout(RETRY_DELAY, await_change(&mut changes, &key)).await.is_ok();
     }
 }

@@ -73,8 +73,8 @@ impl PreviewCache {
     }
 
     /// Returns the cached result, or the result of a run that is in progress or is started now. A run
-    /// continues even if its callers are gone, so that the next caller gets its result instead of starting
-    /// another run.
+    /// continues even if its callers are canceled, so that the next caller gets its result instead of
+    /// starting another run.
     async fn get_or_run(
         &self,
         set: &ApplicationSet,

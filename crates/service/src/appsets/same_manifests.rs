@@ -69,8 +69,8 @@ impl RevisionEquivalence {
     ///
     /// # Errors
     ///
-    /// Returns an error if it is unknown whether the deployed manifests are the target's, so that a finished
-    /// rollout could start again.
+    /// Returns an error if it is unknown whether the deployed manifests are the target's. Otherwise, a
+    /// finished rollout could start again.
     pub async fn choose_target(
         &self,
         shared: &Arc<SharedState>,

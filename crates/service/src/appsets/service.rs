@@ -94,8 +94,8 @@ impl AppSetService {
         )
     }
 
-    /// Subscribes to changes to ApplicationSets, including their removal. A slow receiver gets an error that
-    /// tells it how many changes it missed.
+    /// Subscribes to changes to ApplicationSets, including their removal. A slow receiver gets an error with
+    /// the number of missed changes.
     pub fn subscribe(&self) -> broadcast::Receiver<AppKey> {
         self.cache.subscribe()
     }
@@ -144,7 +144,7 @@ impl AppSetService {
 
     /// Deletes the ApplicationSet that matches `text`, with its Applications unless `orphan` is set, and
     /// records the requester and the reason. Returns once the request is durable: the ApplicationSet is then
-    /// being deleted, or gone.
+    /// being deleted or has been deleted.
     pub async fn delete(
         &self,
         text: &str,

@@ -259,8 +259,8 @@ impl SupervisorState {
         };
         let is_affected = |set: &AppKey| match &owner {
             Some(owner) => owner == set || before.as_ref() == Some(set),
-            // The Application doesn't have an owner or is gone, so any ApplicationSet in its namespace may
-            // generate its name.
+            // The Application doesn't have an owner or no longer exists, so any ApplicationSet in its
+            // namespace may generate its name.
             None => set.namespace == key.namespace,
         };
         for (_, child) in self.children.iter().filter(|(set, _)| is_affected(set)) {

@@ -16,7 +16,7 @@ pub struct SocketAddress {
 }
 
 impl SocketAddress {
-    /// Returns the address of a socket file. Replaces a path that is too long by a path through the opened
+    /// Returns the address of a socket file. Replaces a path that is too long with a path through the opened
     /// folder.
     pub fn for_socket(socket: &Path) -> io::Result<Self> {
         if socket.as_os_str().len() <= PATH_BYTES_MAX {

@@ -70,7 +70,7 @@ impl ControlServer {
         })
     }
 
-    /// Makes the server reject new requests, so that clients ask elsewhere.
+    /// Makes the server reject new requests, so that clients try another process or read the log.
     pub fn reject_requests(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
     }
@@ -117,7 +117,7 @@ impl SocketIdentity {
 }
 
 /// Binds the socket in a folder that only its owner can enter, sets its permissions, and then moves it into
-/// place, so that other users can never connect.
+/// place. Other users can therefore never connect.
 fn bind(socket: &Path) -> io::Result<UnixListener> {
     let folder = socket.with_extension("new");
     match fs::remove_dir_all(&folder) {

@@ -36,9 +36,9 @@ impl DirectClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if a service hasn't accepted an earlier request yet and the new request doesn't
-    /// supersede it, if the Application is being deleted, ignored by services, or automatically synced to
-    /// another revision, or if the cluster rejects the write.
+    /// Returns an error if the Application is being deleted, is ignored by services, or is automatically
+    /// synced to another revision. Also returns an error if the cluster rejects the write, or if a service
+    /// hasn't accepted an earlier request yet and the new request doesn't supersede it.
     pub async fn sync(&self, known: &Resource, mut request: OperationRequest) -> Result<(), ServiceError> {
         request.initiated_by.username.clone_from(&self.requester);
         operation::bound_reason(&mut request);
@@ -242,8 +242,9 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     operation::check_named_revisions(application, request).map_err(refused_error)?;
     if !is_operation_accepted(application) {
         return Err(refused_error(format!(
-            "an operation is already requested for application {name}, and no service has started it yet: it cannot be queued behind or \
-             superseded before that; try again later, or wait for its end with `tidegate app wait {name} --operation`"
+            "an operation has already been requested for application {name}, but no service has started it \
+             yet, so it cannot be superseded and other operations cannot be queued behind it; try again \
+             later, or wait for its end with `tidegate app wait {name} --operation`"
         )));
     }
     let mut request = request.clone();

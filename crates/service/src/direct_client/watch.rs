@@ -26,7 +26,7 @@ const READ_INTERVAL: Duration = Duration::from_secs(1);
 /// Maximum time between two checks if nothing changes, so that the user gets a message during a longer wait.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Watch event, with the namespace of its watch. `None` stands for the watch of all namespaces.
+/// Watch event, with the namespace of its watch. `None` represents the watch of all namespaces.
 type NamespaceEvent = (Option<String>, ScopeChange);
 
 /// Watched applications.

@@ -5,7 +5,8 @@ use tidegate_model::{OperationOutcome, Requester, Timestamp};
 
 use super::SummaryDocument;
 
-/// Conditions that an operation must satisfy. All of them must match, and an unknown property never matches.
+/// Conditions that an operation must satisfy. All conditions must match, and an unknown property never
+/// matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     /// Outcomes to include. Empty for all.

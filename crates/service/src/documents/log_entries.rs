@@ -152,7 +152,7 @@ pub(super) fn describe_stored_plan(plan: &StoredPlanRef) -> String {
     format!("executes plan {hash} of {made_at}{}", approvals.collect::<String>())
 }
 
-/// Describes a decision about a task: `ann skips Deployment shop/api: the database is away`.
+/// Describes a decision about a task: `ann skips Deployment shop/api: the database is unreachable`.
 pub(super) fn describe_override(name: &str, what: Override, by: &str, reason: &str) -> String {
     let what = match what {
         Override::Skip => format!("{by} skips {name}"),

@@ -14,7 +14,7 @@ use tidegate_scm::{Plugin, Policy, RequestContext, Secrets, Token, Web};
 
 use super::objects::ObjectSources;
 
-/// Secret with a plugin's token, if the plugin's ConfigMap doesn't name a Secret.
+/// Secret with a plugin's token, if the plugin's ConfigMap doesn't specify a Secret.
 const ARGOCD_SECRET_NAME: &str = "argocd-secret";
 /// Default timeout of a plugin request.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(30);

@@ -51,8 +51,8 @@ impl ObjectSources<'_> {
         found.remove(key).ok_or_else(|| format!("there is no key {key} in Secret {namespace}/{name}"))
     }
 
-    /// Returns the values of these keys of a Secret, as far as they exist. Errors don't contain any Secret
-    /// content.
+    /// Returns the values of these keys in a Secret. Omits keys that don't exist. Errors don't contain any
+    /// Secret content.
     pub fn secret_values(
         &self,
         namespace: &str,

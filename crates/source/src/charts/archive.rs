@@ -53,22 +53,24 @@ impl Archive {
                     let path = long.take().unwrap_or(header.path);
                     files.insert(strip_chart_folder(&path)?, content.to_vec());
                     if files.len() > FILES_MAX {
-                        return Err(Problem::new(format!("it has more than {FILES_MAX} files")));
+                        return Err(Problem::new(format!("the archive has more than {FILES_MAX} files")));
                     }
                 }
                 b'1' | b'2' => {
                     let path = long.take().unwrap_or(header.path).escape_debug().to_string();
                     return Err(Problem::new(format!(
-                        "{path} in it is a link, which is not allowed in charts"
+                        "the archive contains the link {path}, and charts must not contain links"
                     )));
                 }
-                // Folders and global headers.
+                // Skip folders and global headers.
                 b'5' | b'g' => long = None,
-                _ => return Err(Problem::new("it has an entry that is neither a file nor a folder")),
+                _ => {
+                    return Err(Problem::new("the archive has an entry that is neither a file nor a folder"));
+                }
             }
         }
         if !files.contains_key(crate::source_type::CHART_FILE) {
-            return Err(Problem::new("it is not a chart: it has no Chart.yaml"));
+            return Err(Problem::new("the archive is not a chart: it has no Chart.yaml"));
         }
         Ok(Self { name, files })
     }
@@ -90,7 +92,7 @@ impl FileAccess for Archive {
 }
 
 fn damaged_archive() -> Problem {
-    Problem::new("it is damaged or not a chart archive (.tgz)")
+    Problem::new("the archive is damaged or not a chart (.tgz)")
 }
 
 /// Unpacks `gzip` up to a size limit and verifies the checksum.
@@ -107,7 +109,7 @@ fn inflate(packed: &[u8], limit: usize) -> Result<Vec<u8>, Problem> {
             usize::try_from(inflate.total_out().saturating_sub(written)).map_err(|_| damaged_archive())?;
         unpacked.extend_from_slice(piece.get(..new).unwrap_or_default());
         if unpacked.len() > limit {
-            return Err(Problem::new(format!("it has more than {} MiB when unpacked", limit >> 20)));
+            return Err(Problem::new(format!("the archive has more than {} MiB when unpacked", limit >> 20)));
         }
         match status {
             Status::StreamEnd => return Ok(unpacked),
@@ -154,9 +156,12 @@ fn extended_path(content: &[u8]) -> Option<String> {
     lines.lines().find_map(|line| Some(line.split_once(' ')?.1.strip_prefix("path=")?.to_owned()))
 }
 
-/// Removes the chart's folder, with which every path starts.
+/// Removes the chart's folder from a path. Every path in an archive starts with this folder.
 fn strip_chart_folder(path: &str) -> Result<String, Problem> {
-    let outside = || Problem::new(format!("{} in it leads out of the chart", path.escape_debug()));
+    let outside = || {
+        let path = path.escape_debug();
+        Problem::new(format!("the archive contains the path {path}, which leads out of the chart"))
+    };
     let path = if path.starts_with('/') { None } else { resolve_path("", path) }.ok_or_else(outside)?;
     path.split_once('/').map(|(_, below)| below.to_owned()).ok_or_else(outside)
 }

@@ -34,7 +34,7 @@ impl Index {
         let options = serde_saphyr::options! { budget: budget };
         serde_saphyr::from_slice_with_options(text, options).map_err(|error| {
             let reason = crate::error::to_line(&error.to_string());
-            Problem::new(format!("its index.yaml cannot be read: {reason}")).with_hint(
+            Problem::new(format!("it is not a valid index: {reason}")).with_hint(
                 "a Helm repository must have this file; for a Git repository, set path instead of chart",
             )
         })

@@ -1,8 +1,8 @@
 //! Charts in Helm repositories and OCI registries.
 //!
 //! ```text
-//! repoURL + chart ─ Address ─▶ ChartRepository ─ look ─▶ index.yaml, or tags ─ resolve(targetRevision) ─▶ version
-//!                                     └── locate(version) ─▶ archive (stored in the state directory) ── read ─▶ helm template
+//! repoURL + chart ─ Address ─▶ ChartRepository ─ observe ─▶ index.yaml, or tags ─ resolve ─▶ version
+//!                                     └── locate(version) ─▶ stored archive ── render ─▶ helm template
 //! ```
 
 mod archive;
@@ -37,7 +37,7 @@ const CHART_NAMES_MAX: usize = 10;
 /// Constraint that selects the newest release.
 const ANY_VERSION: &str = "*";
 
-/// Result of an observation.
+/// Result of observing a chart repository.
 #[derive(Clone, Debug, Default)]
 struct Listing {
     index: Arc<Index>,
@@ -51,7 +51,7 @@ type Observation = Result<Listing, SourceError>;
 pub struct ChartRepository {
     address: Address,
     network: Arc<Network>,
-    /// True if loopback addresses are blocked, because only charts name this repository.
+    /// True if loopback addresses are blocked, because only chart dependencies refer to this repository.
     blocks_loopback: AtomicBool,
     observations: SharedObservations<Observation>,
 }
@@ -111,7 +111,7 @@ impl ChartRepository {
                 Registry { site, access, network: &self.network, attempt: &begin() }.versions()
             };
             let found = self.network.with_token(&access, versions);
-            let found = found.map_err(|problem| self.error("its tags cannot be listed", problem))?;
+            let found = found.map_err(|problem| self.error("cannot list its tags", problem))?;
             let releases = found.into_iter().map(|version| index::Release { version, ..Default::default() });
             let entries = [(String::new(), releases.collect())].into();
             return Ok(Listing { index: Arc::new(Index { entries }), etag: None });
@@ -125,7 +125,7 @@ impl ChartRepository {
             let link = Link::for_address(&url, access, &self.network, begin(), limit)?;
             link.download(&url, &headers, &[StatusCode::NOT_MODIFIED])
         });
-        let wrong = |problem| self.error("its index.yaml cannot be read", problem);
+        let wrong = |problem| self.error("cannot read its index.yaml", problem);
         let CompleteResponse { status, headers, content } = fetched.map_err(wrong)?;
         match known {
             Some(known) if status == StatusCode::NOT_MODIFIED => Ok(known),
@@ -140,14 +140,13 @@ impl ChartRepository {
         self.observations.last().unwrap_or_else(|| self.observe_shared().1)
     }
 
-    /// Returns the name under which the listing contains a chart. Empty for a registry, which lists only one
-    /// chart.
+    /// Returns a chart's name in the list of charts. Empty for a registry, which lists only one chart.
     fn listed_name<'s>(&self, source: &'s ApplicationSource) -> &'s str {
         if matches!(self.address.kind(), AddressKind::Registry(_)) { "" } else { &source.chart }
     }
 
-    /// Returns the name of a chart for messages. The name can be part of the address instead of being in
-    /// `chart`.
+    /// Returns the name of a chart for messages. The name may be part of the address instead of the `chart`
+    /// field.
     pub(crate) fn display_name<'s>(&'s self, source: &'s ApplicationSource) -> &'s str {
         match (self.address.kind(), source.chart.as_str()) {
             (AddressKind::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default(),
@@ -167,7 +166,7 @@ impl ChartRepository {
         };
         let wanted = if revision.is_empty() { ANY_VERSION } else { revision };
         let all = || found.iter().map(String::as_str);
-        // An incomplete version is a prefix.
+        // An incomplete version matches all versions with that prefix.
         let newest = version_constraints::newest_version(wanted, all())
             .or_else(|| version_constraints::newest_version(&format!("={wanted}"), all()));
         newest.map(str::to_owned).ok_or_else(|| SourceError::NoVersion {
@@ -215,7 +214,7 @@ impl ChartRepository {
     }
 
     fn fetch(&self, source: &ApplicationSource, version: &str) -> Result<Vec<u8>, SourceError> {
-        let tried = format!("chart {} {version} cannot be fetched", self.display_name(source));
+        let tried = format!("cannot fetch chart {} {version}", self.display_name(source));
         let wrong = |problem| self.error(&tried, problem);
         let access = self.access()?;
         let begin = || self.network.attempts.start(self.network.limits.fetch);
@@ -241,7 +240,7 @@ impl ChartRepository {
                 version: version.to_owned(),
             })?;
         let Some(url) = release.urls.first() else {
-            return Err(wrong(Problem::new("the index has no URL for it")));
+            return Err(wrong(Problem::new("the index has no URL for this version")));
         };
         let base = self.address.to_string();
         let url =
@@ -251,7 +250,7 @@ impl ChartRepository {
         let is_safe = url.starts_with("https://");
         let is_as_the_index = url.starts_with("http://") && base.starts_with("http://");
         if !is_safe && !is_as_the_index {
-            return Err(wrong(Problem::new("the index has a URL that is not https://")));
+            return Err(wrong(Problem::new("its URL in the index is not https://")));
         }
         let fetched = self.network.with_token(&access, |access| {
             let link = Link::for_address(meant, access, &self.network, begin(), PACKED_BYTES_MAX)?;
@@ -271,5 +270,5 @@ fn check_digest(content: &[u8], expected: &str) -> Result<(), Problem> {
     if expected.trim_start_matches("sha256:").eq_ignore_ascii_case(found.trim_start_matches("sha256:")) {
         return Ok(());
     }
-    Err(Problem::new("the digest of the received content does not match"))
+    Err(Problem::new("the SHA-256 digest of the received archive does not match"))
 }

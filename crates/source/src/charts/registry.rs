@@ -90,21 +90,21 @@ impl Registry<'_> {
                     AccessSettings { bearer, password: SecretText::default(), ..self.access.clone() };
                 fetch(&access, &[])
             }
-            // The registry's response says what to do.
+            // Without credentials, the registry's response specifies how to authenticate.
             None => fetch(self.access, &[]),
         }
     }
 
-    /// Requests a token from the server that the registry names.
+    /// Requests a token from the server that the registry specifies.
     fn request_token(&self, asked: &str) -> Result<String, Problem> {
         let field = |name: &str| {
             let found = asked.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
             found.map(|value| value.trim_matches('"').to_owned())
         };
         let realm =
-            field("realm").ok_or_else(|| Problem::new("the registry does not name its token server"))?;
+            field("realm").ok_or_else(|| Problem::new("the registry does not specify its token server"))?;
         if !realm.starts_with("https://") && !self.access.uses_plain_http {
-            return Err(Problem::new("the registry names a token server that is not https://"));
+            return Err(Problem::new("the registry's token server does not use https://"));
         }
         let scope = format!("repository:{}:pull", self.name());
         let service = field("service")
@@ -130,7 +130,7 @@ impl Registry<'_> {
         for _ in 0..PAGES_MAX {
             let page = self.get_authenticated(&url, "application/json", TEXT_MAX)?;
             let tags: Tags = serde_json::from_slice(&page.content)
-                .map_err(|_| Problem::new("the registry's list of tags cannot be read"))?;
+                .map_err(|_| Problem::new("the registry's list of tags has an unexpected format"))?;
             versions.extend(tags.tags.unwrap_or_default().into_iter().map(|tag| tag.replace('_', "+")));
             let next = page.headers.get(LINK).and_then(|value| value.to_str().ok());
             let next = next
@@ -144,14 +144,14 @@ impl Registry<'_> {
         Err(Problem::new("the registry's list of tags has too many pages"))
     }
 
-    /// Returns the packed chart that a version's manifest names, verified against its digest.
+    /// Returns the packed chart from a version's manifest, verified against its digest.
     pub fn fetch_archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
         let (base, name) = (self.base(), self.name());
         let tag = version.replace('+', "_");
         let manifest =
             self.get_authenticated(&format!("{base}/v2/{name}/manifests/{tag}"), MANIFEST, TEXT_MAX)?;
         let manifest: Manifest = serde_json::from_slice(&manifest.content)
-            .map_err(|_| Problem::new("the registry's manifest cannot be read"))?;
+            .map_err(|_| Problem::new("the registry's manifest has an unexpected format"))?;
         let layer = manifest.layers.into_iter().find(|layer| layer.media_type == CHART);
         let digest = layer.ok_or_else(|| Problem::new("it is not a Helm chart"))?.digest;
         if !digest
@@ -167,7 +167,7 @@ impl Registry<'_> {
     }
 }
 
-/// Encodes a text for a query.
+/// Encodes a string for a query.
 fn encode_query(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
     text.bytes()

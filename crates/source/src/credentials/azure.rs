@@ -10,7 +10,7 @@ use crate::secret_text::SecretText;
 /// Token server of the public cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// Azure identity, and what its tokens are used for.
+/// Azure identity, and the purpose of its tokens.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AzureIdentity {
     pub proof: AzureProof,
@@ -40,13 +40,13 @@ pub(crate) struct AzurePrincipal {
 /// <https://azure.github.io/azure-workload-identity/docs/>.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AzureWorkload {
-    /// `AZURE_CLIENT_ID`
+    /// Value of `AZURE_CLIENT_ID`.
     pub client: String,
-    /// `AZURE_TENANT_ID`
+    /// Value of `AZURE_TENANT_ID`.
     pub tenant: String,
-    /// `AZURE_FEDERATED_TOKEN_FILE`, read for each token request.
+    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The file is read for each token request.
     pub token_file: PathBuf,
-    /// `AZURE_AUTHORITY_HOST`; empty selects the public cloud.
+    /// Value of `AZURE_AUTHORITY_HOST`; an empty string selects the public cloud.
     pub authority: String,
 }
 
@@ -62,7 +62,7 @@ impl AzureWorkload {
         }
     }
 
-    /// Returns the token server, tenant and client, or an error that names the missing variables.
+    /// Returns the token server, tenant and client, or an error that lists the missing variables.
     pub(crate) fn token_request_parts(&self) -> Result<(String, &str, &str), String> {
         let file = self.token_file.as_os_str().is_empty();
         let missing = [
@@ -90,8 +90,8 @@ impl AzureIdentity {
         "azureActiveDirectoryEndpoint",
     ];
 
-    /// Creates a service principal from the fields of a Secret. The error message is printed after the name
-    /// of the Secret.
+    /// Creates a service principal from the fields of a Secret. The error message follows the name of the
+    /// Secret in the output.
     pub fn principal<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [client, secret, tenant, endpoint] = Self::PRINCIPAL_FIELDS.map(|field| (field, text(field)));
         for (field, value) in [client, secret, tenant] {
@@ -113,7 +113,7 @@ impl AzureIdentity {
         Ok(Self { proof: AzureProof::Principal(principal), registry: None })
     }
 
-    /// Creates the identity of this process for access to a place.
+    /// Creates the identity of this process for access to a repository or registry.
     pub fn workload(place: &AddressKind) -> Self {
         let registry = match place {
             AddressKind::Registry(site) => Some(RemoteLocation::authority(site)),
@@ -122,7 +122,7 @@ impl AzureIdentity {
         Self { proof: AzureProof::Workload, registry }
     }
 
-    /// Returns the token server. Empty if only the process's environment names it.
+    /// Returns the token server. Empty if only the process's environment specifies it.
     pub fn token_server(&self) -> &str {
         match &self.proof {
             AzureProof::Principal(principal) => &principal.authority,
@@ -131,15 +131,15 @@ impl AzureIdentity {
     }
 }
 
-/// Returns true if the tenant is a valid identifier or domain. This is checked because it becomes part of an
-/// address.
+/// Returns true if the tenant is a valid identifier or domain. This check is necessary because the tenant
+/// becomes part of a URL.
 fn is_tenant(text: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
-/// Normalizes the address of a token server to which a secret may be sent. An empty string selects the
-/// default.
+/// Normalizes the address of a token server. Returns `None` if secrets must not be sent to it. An empty
+/// string selects the default.
 fn parse_authority(text: &str) -> Option<String> {
     let text = text.trim_end_matches('/');
     let text = if text.is_empty() { AUTHORITY } else { text };

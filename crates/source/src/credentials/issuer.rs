@@ -29,7 +29,7 @@ pub(crate) enum IssuerKind {
     /// GitHub, for an App.
     Github {
         app: GithubApp,
-        /// Repository owner, used to look up the installation if its ID isn't configured.
+        /// Repository owner, used to find the installation if its ID isn't configured.
         owner: Option<String>,
     },
     /// Google, for a service account.
@@ -68,8 +68,8 @@ struct KeyFile {
 }
 
 impl IssuerKind {
-    /// Creates the issuer for a GitHub App from the fields of a Secret. The error message is printed after
-    /// the name of the Secret.
+    /// Creates the issuer for a GitHub App from the fields of a Secret. The error message follows the name of
+    /// the Secret in the output.
     pub fn github<'a>(text: impl Fn(&str) -> &'a str, site: &RemoteLocation) -> Result<Self, String> {
         let app = GithubApp::new(text)?;
         let owner = match app.installation() {
@@ -78,7 +78,7 @@ impl IssuerKind {
                 let owner = site.path.trim_start_matches('/').split('/').next().unwrap_or_default();
                 if GithubApp::installation_paths(owner).is_none() {
                     return Err(
-                        "has no githubAppInstallationID, and the repository URL has no owner to find it by"
+                        "has no githubAppInstallationID, and the repository URL does not contain an owner to find the installation by; set githubAppInstallationID"
                             .to_owned(),
                     );
                 }
@@ -88,16 +88,17 @@ impl IssuerKind {
         Ok(Self::Github { app, owner })
     }
 
-    /// Creates the issuer for a Google Cloud account from its key. The error message is printed after the
-    /// name of the Secret.
+    /// Creates the issuer for a Google Cloud account from its key. The error message follows the name of the
+    /// Secret in the output.
     pub fn google(key: &str) -> Result<Self, String> {
         let wrong = |reason: &str| format!("has a gcpServiceAccountKey that {reason}");
         let file: KeyFile = serde_json::from_str(key)
-            .map_err(|_| wrong("is not a JSON key; use the file as created by Google Cloud"))?;
+            .map_err(|_| wrong("is not a JSON key; use the key file exactly as Google Cloud created it"))?;
         if file.kind != "service_account" || file.client_email.is_empty() {
             return Err(wrong("is not the key of a service account"));
         }
-        RsaKey::from_pem(&file.private_key).map_err(|_| wrong("has no RSA private key in private_key"))?;
+        RsaKey::from_pem(&file.private_key)
+            .map_err(|_| wrong("does not contain an RSA private key in private_key"))?;
         let token_uri =
             if file.token_uri.is_empty() { GOOGLE_TOKEN_SERVER.to_owned() } else { file.token_uri };
         if !can_send_secrets_to(&token_uri) {
@@ -111,7 +112,7 @@ impl IssuerKind {
         }))
     }
 
-    /// Returns the token server. Empty if only the process's environment names it.
+    /// Returns the token server. Empty if only the process's environment specifies it.
     pub fn token_server(&self) -> &str {
         match self {
             Self::Github { app, .. } => app.base(),
@@ -129,12 +130,12 @@ impl IssuerKind {
         }
     }
 
-    /// Returns the user name to send along with a token.
+    /// Returns the user name to send together with a token.
     pub fn username(&self) -> &str {
         match self {
             Self::Github { .. } => "x-access-token",
             Self::Google(account) => &account.email,
-            // User name that Azure registries expect along with a token.
+            // User name that Azure registries expect together with a token.
             Self::Azure(_) => "00000000-0000-0000-0000-000000000000",
         }
     }

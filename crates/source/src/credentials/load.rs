@@ -22,7 +22,7 @@ const SIGNING_KEYS_CONFIG_MAP: &str = "argocd-gpg-keys-cm";
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}: {reason}")]
 pub struct CredentialsError {
-    /// The object: `Secret argocd/github`.
+    /// Kind and name of the object, such as `Secret argocd/github`.
     pub object: String,
     /// Reason why the credentials are invalid.
     pub reason: String,

@@ -1,6 +1,6 @@
 //! Repository credentials: Argo CD's repository Secrets, known hosts and certificates.
 //!
-//! [`Credentials`] is plain data and selects the credentials for a repository. `load` reads them from
+//! [`Credentials`] is plain data that selects the credentials for a repository. `load` reads them from
 //! objects. An `issuer` provides temporary passwords for Secrets without a permanent password; `remote`
 //! requests these passwords.
 
@@ -33,7 +33,7 @@ const MASK: &str = "***";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Credentials {
     secrets: Vec<Secret>,
-    /// Projects with their own Secrets.
+    /// Projects that have their own Secrets.
     projects: BTreeSet<String>,
     /// Certificates in PEM by host. No other certificates are trusted for these hosts.
     certificates: BTreeMap<String, String>,
@@ -116,7 +116,7 @@ impl AccessSettings {
         }
     }
 
-    /// Removes secrets from a message, because a server can echo what it received.
+    /// Removes secrets from a message, because a server may echo parts of the request.
     pub fn mask_secrets(&self, text: String) -> String {
         let authorization = self.authorization().unwrap_or_default();
         let encoded = authorization.split_once(' ').map_or("", |(_, value)| value);
@@ -127,8 +127,8 @@ impl AccessSettings {
 }
 
 impl Credentials {
-    /// Returns the address of the Helm repository or registry that has a given name in a Secret. The Secret
-    /// belongs to the project or applies to all projects.
+    /// Returns the address of the Helm repository or registry with this name in a Secret. The Secret must
+    /// belong to the project or apply to all projects.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         let named =
             |project: Option<&str>| self.repositories(project).find(|one| one.names_chart_repository(name));
@@ -150,13 +150,13 @@ impl Credentials {
         self.repositories(Some(project)).map(|one| one.written_address().to_owned()).collect()
     }
 
-    /// Returns these addresses for all projects that have any.
+    /// Returns the addresses of [`Self::addresses_of_project`] for all projects that have their own Secrets.
     pub fn addresses_by_project(&self) -> BTreeMap<String, Vec<String>> {
         self.projects.iter().map(|project| (project.clone(), self.addresses_of_project(project))).collect()
     }
 
-    /// Returns the address as seen by a project. It is distinct if the project has its own Secret for the
-    /// repository.
+    /// Returns the address as seen by a project. The address is distinct if the project has its own Secret
+    /// for the repository.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         let has_any = self.projects.contains(project);
         let is_own = |site| has_any && self.repositories(Some(project)).any(|one| one.names_repository(site));
@@ -166,8 +166,8 @@ impl Credentials {
         }
     }
 
-    /// Returns the settings for accessing a repository. They come from the Secret that names the repository
-    /// and, for missing fields, from the Secret with the longest matching address prefix.
+    /// Returns the settings for accessing a repository. They come from the Secret of the repository and, for
+    /// missing fields, from the Secret with the longest matching address prefix.
     pub(crate) fn access_to(&self, address: &Address) -> Result<AccessSettings, SourceError> {
         let Some(site) = address.kind().location() else {
             let certificates = address.site().and_then(|site| self.certificates.get(&site.host).cloned());
@@ -179,7 +179,7 @@ impl Credentials {
             repository: address.to_string(),
             ..AccessSettings::default()
         };
-        // Applied in order, so that the most specific Secret overrides the others.
+        // Apply the Secrets in order, so that the most specific Secret overrides the others.
         for secret in self.matching_secrets(site, address.project()) {
             secret.apply_to(&mut access, address.kind()).map_err(|reason| SourceError::Credentials {
                 repository: address.to_string(),
@@ -242,14 +242,14 @@ impl Credentials {
         }
     }
 
-    /// Returns the Secrets that are equal in both.
+    /// Returns the Secrets that are equal in both sets of credentials.
     pub(crate) fn unchanged_secrets(&self, others: &Self) -> BTreeSet<String> {
         let same = self.secrets.iter().filter(|one| others.secrets.contains(one));
         same.map(|one| one.name.clone()).collect()
     }
 }
 
-/// Returns the default user name. Most servers require a user name along with a token.
+/// Returns the default user name. Most servers require a user name together with a token.
 fn default_user(site: &RemoteLocation) -> String {
     let user = site.user.as_ref().and_then(SecretText::text);
     user.unwrap_or("git").to_owned()

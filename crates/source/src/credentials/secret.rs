@@ -1,4 +1,4 @@
-//! Repository Secret.
+//! Argo CD's repository Secrets.
 
 use std::collections::BTreeMap;
 
@@ -61,10 +61,11 @@ impl Secret {
         }
     }
 
-    /// Returns true if the Secret names this repository.
+    /// Returns true if the Secret is for this repository.
     pub fn names_repository(&self, site: &RemoteLocation) -> bool {
         let plain = location_text(site);
-        // For a registry, the Secret names the folder that contains the charts rather than a single chart.
+        // For a registry, the Secret specifies the folder that contains the charts rather than a single
+        // chart.
         let place = plain.rsplit_once('/').map(|(place, _)| place).filter(|_| site.scheme == "oci");
         !self.url.is_empty() && (self.url == plain || place == Some(&self.url))
     }
@@ -74,7 +75,8 @@ impl Secret {
         self.text("project").map(str::trim).filter(|project| !project.is_empty())
     }
 
-    /// Returns true if the Secret names a prefix of this repository's address. The entire host must match.
+    /// Returns true if the Secret's address is a prefix of this repository's address. The entire host must
+    /// match.
     pub fn is_prefix_of(&self, site: &RemoteLocation) -> bool {
         let Some(rest) = location_text(site).strip_prefix(self.url.as_str()).map(str::to_owned) else {
             return false;
@@ -131,8 +133,8 @@ impl Secret {
             || self.text(WORKLOAD).is_some_and(|value| value != "false")
     }
 
-    /// Overrides access settings with the Secret's fields. The error message is printed after the name of the
-    /// Secret.
+    /// Overrides access settings with the Secret's fields. The error message follows the name of the Secret
+    /// in the output.
     pub fn apply_to(&self, access: &mut AccessSettings, place: &AddressKind) -> Result<(), String> {
         self.validate(place)?;
         access.secret = Some(self.name.clone());
@@ -155,7 +157,7 @@ impl Secret {
         if let Some(no_proxy) = self.text("noProxy") {
             no_proxy.clone_into(&mut access.no_proxy);
         }
-        // The value is used elsewhere; here, it is only validated.
+        // The value is only validated here. `enables_lfs` uses it.
         self.parse_flag("enableLfs")?;
         access.uses_plain_http |= self.parse_flag("insecureOCIForceHttp")?;
         access.is_insecure |= self.parse_flag("insecure")? || self.parse_flag("insecureIgnoreHostKey")?;
@@ -216,13 +218,15 @@ impl Secret {
             Some("git") if !is_of_charts => {}
             Some("helm" | "oci") if is_of_charts => {}
             Some(kind @ ("git" | "helm" | "oci")) => {
-                return Err(format!("is for repositories of type {kind}, and this one has another type"));
+                return Err(format!(
+                    "is for repositories of type {kind}, but this repository has another type"
+                ));
             }
-            Some(_) => return Err("has a type other than git, helm and oci".to_owned()),
+            Some(_) => return Err("has an unknown type; use git, helm or oci".to_owned()),
         }
         if self.kind == SecretKind::Credentials && self.project().is_some() {
             return Err(
-                "has a project, which is allowed only in a Secret of one repository; remove it".to_owned()
+                "has a project, which is not allowed in a Secret of type repo-creds; remove it".to_owned()
             );
         }
         let known = [

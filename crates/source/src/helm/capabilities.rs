@@ -4,8 +4,8 @@ use tidegate_model::argo::HelmSource;
 
 use crate::render_target::ClusterCapabilities;
 
-/// Returns the arguments for `helm template`. If the source specifies a Kubernetes version or API versions,
-/// each of them overrides the cluster's.
+/// Returns the arguments for `helm template`. A Kubernetes version or API versions in the source override
+/// those of the cluster.
 pub(super) fn capability_arguments(
     helm: &HelmSource,
     cluster: &ClusterCapabilities,
@@ -20,7 +20,7 @@ pub(super) fn capability_arguments(
         ),
         ClusterCapabilities::NotQueried(question) => {
             question.request();
-            return Err("the API versions of its cluster have not been requested".to_owned());
+            return Err("the API versions of its cluster have not been fetched yet".to_owned());
         }
         ClusterCapabilities::Unknown(reason, question) => {
             question.request();

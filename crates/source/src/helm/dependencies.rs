@@ -1,5 +1,5 @@
-//! Missing chart dependencies. They are placed in the folder `charts` before Helm runs, as `helm dependency
-//! build` does. Helm then decides which of them are rendered, and under which alias.
+//! Missing chart dependencies. Tidegate writes them to the folder `charts` before it runs Helm, like `helm
+//! dependency build`. Helm then determines the dependencies to render and their aliases.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -95,7 +95,7 @@ struct PackedDependency {
 }
 
 impl Dependencies {
-    /// Determines which dependencies are missing for the chart in a folder. Doesn't fetch them.
+    /// Determines the missing dependencies of the chart in a folder. Doesn't fetch them.
     pub fn find_missing((folder, files): (&str, &dyn FileAccess), chart: &str) -> Result<Self, SourceError> {
         let Some(own) = parse_file::<ChartMetadata>(files, &join_paths(folder, CHART_FILE))? else {
             return Ok(Self::default());
@@ -152,7 +152,7 @@ impl Dependencies {
         let path = resolve_path(folder, path)?;
         let content = files.folder_content_id(&path)?;
         let content = content
-            .ok_or_else(|| wrong(format!("there is no folder {path} in {}", files.location_text())))?;
+            .ok_or_else(|| wrong(format!("the folder {path} does not exist in {}", files.location_text())))?;
         let there = parse_file::<ChartMetadata>(files, &join_paths(&path, CHART_FILE))?;
         let there = there.ok_or_else(|| wrong(format!("{path} has no readable {CHART_FILE}")))?;
         if !version_constraints::satisfies(&wanted.version, &there.version) {
@@ -247,7 +247,7 @@ impl Dependencies {
         }
     }
 
-    /// Copies dependencies from the same commit to the chart's dependency folder.
+    /// Copies dependencies that are in the same commit to the chart's dependency folder.
     pub fn copy_local(
         &self,
         reader: &CommitReader<'_>,
@@ -267,8 +267,8 @@ impl Dependencies {
         Ok(())
     }
 
-    /// Writes the packed charts to the chart's dependency folder in a working folder. Their content was
-    /// checked earlier, because Helm unpacks them again.
+    /// Writes the packed charts to the chart's dependency folder in a working folder. Their content must have
+    /// been checked before, because Helm unpacks them again.
     pub fn write_packed(
         &self,
         chart: &str,
@@ -296,7 +296,7 @@ fn dependencies_denied(chart: &str, refused: &[Dependency], why: &'static str) -
     SourceError::Dependencies { chart: chart.to_owned(), missing: missing.join(", "), why }
 }
 
-/// Parses a file; `None` if it is missing or invalid, which Helm reports itself.
+/// Parses a file; `None` if it is missing or invalid, because Helm reports the problem itself.
 fn parse_file<T: DeserializeOwned>(files: &dyn FileAccess, path: &str) -> Result<Option<T>, SourceError> {
     Ok(files.read_file(path)?.and_then(|content| serde_saphyr::from_slice(&content).ok()))
 }
@@ -306,7 +306,7 @@ fn check_name(wanted: &Dependency, chart: &str) -> Result<(), SourceError> {
     let is_sign = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match !wanted.name.is_empty() && wanted.name.chars().all(is_sign) {
         true => Ok(()),
-        false => Err(dependency_error(chart, wanted, "it is not a valid chart name".to_owned())),
+        false => Err(dependency_error(chart, wanted, "its name is not a valid chart name".to_owned())),
     }
 }
 
@@ -367,16 +367,16 @@ fn packed_chart_name(
 /// Returns the locked version for the declaration at an index.
 fn locked_version(locked: &[Dependency], declared: &[Dependency], at: usize) -> Result<String, String> {
     let Some(wanted) = declared.get(at) else { return Ok(String::new()) };
-    // With aliases, a chart occurs several times, in the same order in both lists.
+    // A chart with aliases occurs several times, in the same order in both lists.
     let before = declared.iter().take(at).filter(|one| one.name == wanted.name).count();
     let found = locked.iter().filter(|one| one.name == wanted.name).nth(before);
     let found = found.ok_or_else(|| format!("it has no {}", wanted.name))?;
     if !version_constraints::satisfies(&wanted.version, &found.version) {
-        return Err(format!("it has {} {}, but {} is required", found.name, found.version, wanted.version));
+        return Err(format!("it locks {} {}, but {} is required", found.name, found.version, wanted.version));
     }
     let plain = |one: &Dependency| one.repository.trim_end_matches('/').to_owned();
     match wanted.is_alias() || plain(wanted) == plain(found) {
         true => Ok(found.version.clone()),
-        false => Err(format!("it has {} from another repository", found.name)),
+        false => Err(format!("it locks {} from another repository", found.name)),
     }
 }

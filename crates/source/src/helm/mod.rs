@@ -23,7 +23,7 @@ use capabilities::capability_arguments;
 use dependencies::Dependencies;
 use values::ValuesFile;
 
-/// Maximum length of a release name. It is limited because the name becomes part of object names.
+/// Maximum length of a release name. The name becomes part of object names, so Helm limits it.
 const RELEASE_MAX: usize = 53;
 /// Comment with the name of the template, which Helm prints before each manifest.
 const SOURCE_COMMENT: &str = "# Source: ";
@@ -32,9 +32,9 @@ const SOURCE_COMMENT: &str = "# Source: ";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HelmPlan {
     tool: Tool,
-    /// Name of the chart for messages.
+    /// Name of the chart, for messages.
     chart: String,
-    /// Release name. `arguments` contains everything after the chart, except for files.
+    /// Release name. `arguments` contains all arguments after the chart, except for files.
     release: String,
     arguments: Vec<String>,
     /// Values files in order.
@@ -47,7 +47,7 @@ pub(crate) struct HelmPlan {
     private_values: private_values::PrivateValues,
     /// Missing dependencies.
     dependencies: Dependencies,
-    /// True if credentials may be sent to servers that an index names.
+    /// True if credentials may be sent to servers in a repository's index.
     passes_credentials: bool,
 }
 
@@ -88,7 +88,7 @@ impl HelmPlan {
             arguments.extend(is_asked.then(|| argument.to_owned()));
         }
         arguments.extend(parameter_arguments(&helm, variables));
-        // Helm would read the part after a comma as another file parameter.
+        // Helm would treat the part after a comma as another file parameter.
         if let Some(one) = helm.file_parameters.iter().find(|one| one.name.contains([',', '='])) {
             return Err(wrong(format!(
                 "the name {:?} in source.helm.fileParameters has a comma or an equals sign; use the name of one value, such as a.b",
@@ -117,12 +117,12 @@ impl HelmPlan {
     }
 
     /// Fetches missing dependencies. The caller must not be using the source repository at the same time,
-    /// because the dependencies can be in it.
+    /// because it may also contain the dependencies.
     pub fn fetch(&mut self, making: &RenderInputs) -> Result<(), SourceError> {
         self.dependencies.fetch(&self.chart, self.passes_credentials, making)
     }
 
-    /// Copies dependencies from the same commit next to the chart.
+    /// Copies dependencies that are in the same commit to the chart's dependency folder.
     pub fn copy_local_dependencies(
         &self,
         reader: &CommitReader<'_>,
@@ -168,7 +168,7 @@ impl HelmPlan {
             vec!["template".into(), self.release.clone().into(), chart.clone().into()];
         arguments.extend(self.arguments.iter().map(Into::into));
         let mut names = Vec::new();
-        // Uses relative paths, because Helm splits paths at commas.
+        // Use relative paths, because Helm splits paths at commas.
         let mut give = |option: String, file: String, given: &ValuesFile| -> Result<(), SourceError> {
             workshop.write_file(&file, &given.content)?;
             let path = format!("../{file}");
@@ -210,7 +210,7 @@ impl HelmPlan {
         let lines = text.lines().map(|line| line.trim().trim_start_matches("Error: "));
         let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("Use --debug"));
         let mut values = self.private_values.to_mask_values();
-        // Helm has read these files and may quote them.
+        // Mask the content of these files, because Helm has read them and may quote it.
         for given in self.values.iter().chain(self.files.iter().map(|(_, given)| given)) {
             values.add_file(&String::from_utf8_lossy(&given.content));
         }
@@ -253,7 +253,7 @@ fn inline_values(helm: &HelmSource) -> Option<ValuesFile> {
     Some(ValuesFile { name: name.to_owned(), content: content.into_bytes() })
 }
 
-/// Returns the arguments for parameters. If a name occurs more than once, the last value wins.
+/// Returns the arguments for parameters. If a name occurs more than once, the last value takes precedence.
 fn parameter_arguments(helm: &HelmSource, variables: &Variables) -> Vec<String> {
     let mut counted: Vec<(&str, bool, String)> = Vec::new();
     for one in &helm.parameters {

@@ -12,7 +12,7 @@ use crate::tools::visit_files;
 /// File with a chart's default values.
 const VALUES: &str = "values.yaml";
 
-/// Values that the source passes to its chart. They are only extracted after Helm has failed.
+/// Values that the source passes to its chart. They are extracted only after Helm has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PrivateValues {
     parameters: Vec<String>,
@@ -25,7 +25,7 @@ impl PrivateValues {
         let mut parameters = Vec::new();
         for one in &helm.parameters {
             parameters.push(one.value.clone());
-            // A build variable on its own is public.
+            // A value that consists of a build variable is public.
             if !one.value.starts_with('$') {
                 parameters.push(variables.replace(&one.value));
             }
@@ -45,8 +45,8 @@ impl PrivateValues {
     }
 }
 
-/// Adds charts' default values whose names indicate secrets. Other default values are helpful for locating
-/// errors.
+/// Adds default values of charts if their names indicate secrets. Other default values help to locate errors,
+/// so they are not masked.
 pub(super) fn add_defaults(values: &mut MaskValues, chart: &Path) {
     visit_files(
         chart,

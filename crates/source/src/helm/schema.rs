@@ -14,15 +14,15 @@ use crate::tools::visit_files;
 const SCHEMA_FILE: &str = "values.schema.json";
 /// Byte order mark.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// Keywords whose values are data, unless a reference points to them.
+/// Keywords with values that are data rather than schemas, unless a reference points to them.
 const DATA_KEYWORDS: [&str; 5] = ["default", "examples", "example", "const", "enum"];
 /// Maximum nesting of packed charts.
 const DEPTH_MAX: usize = 4;
 /// Keywords that refer to other schemas.
 const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
-/// Keywords that name a schema.
+/// Keywords that define the name of a schema.
 const NAME_KEYWORDS: [&str; 2] = ["$id", "id"];
-/// Keywords that contain schemas, by name, in lists or directly.
+/// Keywords that contain schemas: by name, in lists, or directly.
 const NAMED_SCHEMA_KEYWORDS: [&str; 6] =
     ["$defs", "definitions", "properties", "patternProperties", "dependentSchemas", "dependencies"];
 const SCHEMA_LIST_KEYWORDS: [&str; 5] = ["allOf", "anyOf", "oneOf", "prefixItems", "items"];
@@ -39,7 +39,7 @@ const SINGLE_SCHEMA_KEYWORDS: [&str; 11] = [
     "then",
     "else",
 ];
-/// Keyword that names a schema's dialect.
+/// Keyword that specifies a schema's dialect.
 const DIALECT_KEYWORD: &str = "$schema";
 /// Dialects built into Helm.
 const DIALECTS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
@@ -59,7 +59,7 @@ pub(super) fn check_schemas(chart: &Path) -> Result<(), String> {
     found
 }
 
-/// Checks one file of a chart. Rejects files that can't be parsed the way Helm parses them, because their
+/// Checks one file of a chart. Rejects files that can't be parsed in the same way as in Helm, because their
 /// references are unknown.
 fn check_file(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
     // Helm treats backslashes as slashes.
@@ -144,7 +144,7 @@ fn schema_name(schema: &Value) -> Option<&str> {
     Some(name.split('#').next().unwrap_or_default())
 }
 
-/// Collects the names of a schema and its subschemas. Names in other places can't be resolved.
+/// Collects the names of a schema and its subschemas. References can't resolve names in other places.
 fn collect_names(schema: &Value, base: &str, known: &mut BTreeSet<String>) {
     if let Some(name) = schema_name(schema).filter(|name| !name.is_empty()) {
         known.extend([name.to_owned(), resolve_name(base, name)]);
@@ -168,8 +168,8 @@ fn resolve_name(base: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// Visits every string in a schema, along with its field. `has_names` is true where field names are schema
-/// names; `with_data` also visits data.
+/// Visits every string in a schema, along with its field. `has_names` is true if the field names are schema
+/// names. With `with_data`, data is visited too.
 fn visit_texts(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
     match value {
         Value::Array(all) => all.iter().for_each(|one| visit_texts(one, (false, with_data), with)),
@@ -235,13 +235,13 @@ mod tests {
             ("values.schema.json", deep.as_str()),
             ("values.schema.json", "{\"title\": \"\\ud800\"}"),
             ("charts\\sub\\values.schema.json", "{\"$ref\": \"file:///etc/a\"}"),
-            ("charts/a.tgz", "not a chart archive"),
-            ("charts/b/charts/a.tgz", "not a chart archive"),
+            ("charts/a.tgz", "damaged or not a chart"),
+            ("charts/b/charts/a.tgz", "damaged or not a chart"),
         ] {
             assert!(check_file(path, content.as_bytes(), DEPTH_MAX).is_err(), "{path}");
         }
         for (path, content) in [
-            ("files/a.tgz", "not a chart archive"),
+            ("files/a.tgz", "damaged or not a chart"),
             ("values.yaml", "{"),
             ("values.schema.json", "\u{feff}{}"),
             ("tests/values.schema.json", "{"),

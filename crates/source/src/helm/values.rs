@@ -1,4 +1,4 @@
-//! Values files: which files are used, and in which order.
+//! Selection and order of values files.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::render_target::Variables;
 /// File that is passed to Helm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ValuesFile {
-    /// Name that messages use.
+    /// Name of the file, for messages.
     pub name: String,
     pub content: Vec<u8>,
 }
@@ -47,8 +47,8 @@ impl ValuesEntry {
 }
 
 impl ValuesFileSearch<'_> {
-    /// Returns the values files, each only once: at its explicit entry, otherwise at the first pattern that
-    /// matches it.
+    /// Returns the values files, each only once: at the position of its explicit entry, or else of the first
+    /// matching pattern.
     pub fn value_files(&self, helm: &HelmSource) -> Result<Vec<ValuesFile>, SourceError> {
         let wanted: Vec<ValuesEntry> =
             helm.value_files.iter().map(|text| self.parse_entry(text)).collect::<Result<_, _>>()?;
@@ -101,7 +101,7 @@ impl ValuesFileSearch<'_> {
             let path = resolve_path("", &self.variables.replace(rest))?;
             return Ok(ValuesEntry { text: text.to_owned(), reference: Some(reference.to_owned()), path });
         }
-        // An unknown variable would select a different file.
+        // Reject unknown variables, because they would select a different file.
         if let Some(name) = name.filter(|name| {
             let name = name.trim_matches(['{', '}']);
             name.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c)) && !self.variables.has(name)

@@ -27,7 +27,7 @@ const FETCHING_DISABLED: &str = "it is fetched only if `tidegate serve --allow-r
 const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-remote-bases` matches it; add it \
                            there, copy it into the repository, or make it a separate source";
 
-/// Part of another repository's commit that is needed.
+/// Required part of another repository's commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FetchedTree {
     pub repository: OpenRepository,
@@ -35,11 +35,11 @@ pub(super) struct FetchedTree {
     /// True if Git LFS pointers are replaced with their content.
     has_lfs: bool,
     needs: KustomizationRequirements,
-    /// Folders that are needed. None of them is inside another.
+    /// Required folders. No folder contains another one.
     pub folders: Vec<(String, ObjectId)>,
 }
 
-/// Open repository. Compared by address.
+/// Open repository. Repositories are compared by address.
 #[derive(Clone)]
 pub(super) struct OpenRepository(pub Arc<Repository>);
 
@@ -66,7 +66,7 @@ struct QueuedEntry {
 }
 
 /// Fetches entries and, recursively, the entries of the fetched kustomizations. Edits the kustomizations that
-/// name them.
+/// refer to them.
 pub(super) fn fetch_entries(
     own: &mut KustomizationRequirements,
     entries: Vec<RemoteEntry>,
@@ -150,7 +150,7 @@ fn fetch_entry(
     let lfs = trees.get(number).map_or_else(|| repository.0.enables_lfs(), |tree| tree.has_lfs);
     let found = repository.0.with_reader_and_lfs((&commit, lfs), &making.limits, |reader| {
         let mut needs = before.clone();
-        // Reports a missing folder here, because Kustomize would name the working folder instead.
+        // Report a missing folder here, because Kustomize's message would contain the working folder instead.
         reader.folder(&path)?;
         let entries = needs.add(reader, &path, None)?;
         Ok((needs, entries))

@@ -1,37 +1,37 @@
-//! Kustomization fields that name files. Kustomize ignores case when it compares field names.
+//! Kustomization fields that refer to files. Kustomize ignores case when it compares field names.
 
 use serde_json::{Map, Value};
 
 use super::remote_entry::is_address;
 
-/// Fields that name files or folders.
+/// Fields that refer to files or folders.
 pub(super) const FILE_OR_FOLDER_FIELDS: [&str; 6] =
     ["resources", "bases", "components", "generators", "transformers", "validators"];
-/// Fields that configure plugins. The files of plugins can name other files.
+/// Fields that configure plugins. Plugin configurations may refer to other files.
 pub(super) const PLUGIN_FIELDS: [&str; 3] = ["generators", "transformers", "validators"];
 /// Fields that make Kustomize render charts.
 pub(super) const CHART_FIELDS: [&str; 2] = ["helmCharts", "helmChartInflationGenerator"];
-/// Fields that only name files.
+/// Fields that refer only to files.
 const FILE_FIELDS: [&str; 3] = ["crds", "configurations", "patchesStrategicMerge"];
-/// Lists whose entries name a file in the field `path`.
+/// Lists with entries that refer to a file in the field `path`.
 const PATH_ENTRY_FIELDS: [&str; 4] = ["patches", "patchesJson6902", "replacements", "patchesStrategicMerge"];
-/// Lists of generators. Their fields name files as `file` or `key=file`.
+/// Lists of generators. Their fields refer to files in the form `file` or `key=file`.
 const GENERATOR_FIELDS: [&str; 2] = ["configMapGenerator", "secretGenerator"];
-/// Fields of generators that name files.
+/// Fields of generators that refer to files.
 const GENERATOR_FILE_FIELDS: [&str; 3] = ["files", "envs", "env"];
-/// Field that names a file containing field definitions.
+/// Field that refers to a file with field definitions.
 const OPEN_API: &str = "openapi";
-/// Common name of fields that name a file.
+/// Common name of fields that refer to a file.
 const PATH: &str = "path";
-/// Fields of plugins that name files.
+/// Fields of plugin configurations that refer to files.
 const PLUGIN_FILE_FIELDS: [&str; 8] =
     [PATH, "paths", "files", "envs", "env", "resources", "valuesFile", "additionalValuesFiles"];
 
-/// Plugin fields whose content is free-form or names object fields.
+/// Plugin fields with free-form content or with names of object fields.
 const FREE_FORM_FIELDS: [&str; 3] = ["annotations", "labels", "fieldSpecs"];
 
 /// Returns a known field that is spelled differently, along with the correct spelling. Kustomize accepts both
-/// spellings, but Tidegate only looks for the correct one.
+/// spellings, but Tidegate looks only for the correct one.
 pub(super) fn find_misspelled_field(value: &Value) -> Option<(&str, &'static str)> {
     let known = [
         FILE_OR_FOLDER_FIELDS.as_slice(),
@@ -49,7 +49,7 @@ pub(super) fn find_misspelled_field(value: &Value) -> Option<(&str, &'static str
     })
 }
 
-/// Returns the files named by fields that only name files.
+/// Returns the files in fields that refer only to files.
 pub(super) fn named_files(value: &Value) -> Vec<String> {
     let mut named = Vec::new();
     for entry in list_entries(value, &FILE_FIELDS) {
@@ -71,8 +71,8 @@ pub(super) fn named_files(value: &Value) -> Vec<String> {
     named
 }
 
-/// Returns the files that a plugin configuration names. Ignores invalid configurations, which Kustomize
-/// reports itself.
+/// Returns the files that a plugin configuration refers to. Ignores invalid configurations, because Kustomize
+/// reports them.
 pub(super) fn plugin_files(text: &str) -> Vec<String> {
     let mut named = Vec::new();
     for document in serde_saphyr::from_multiple::<Value>(text).unwrap_or_default() {
@@ -96,7 +96,7 @@ fn search_files(value: &Value, named: &mut Vec<String>) {
     }
 }
 
-/// Returns true if an entry names a file on a server, with or without a key.
+/// Returns true if an entry, with or without a key, refers to a file on a server.
 pub(super) fn is_remote_file(text: &str) -> bool {
     is_address(file_of(text)) || is_address(text)
 }
@@ -122,7 +122,7 @@ fn field_values<'v>(value: &'v Value, name: &'v str) -> impl Iterator<Item = &'v
     fields.filter(move |(written, _)| fold_case(written) == fold_case(name)).map(|(_, value)| value)
 }
 
-/// Collects a text, or all texts in a list.
+/// Collects a string, or all strings in a list.
 fn collect_texts(value: &Value, found: &mut Vec<String>) {
     match value {
         Value::String(text) => found.push(text.clone()),
@@ -131,7 +131,7 @@ fn collect_texts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Folds a name for comparison the way Go does: the long s and the Kelvin sign equal `s` and `k`.
+/// Folds the case of a name for comparison, like Go: the long s equals `s`, and the Kelvin sign equals `k`.
 fn fold_case(name: &str) -> String {
     let plain = |sign| match sign {
         '\u{17f}' => 's',

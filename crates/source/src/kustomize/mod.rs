@@ -1,9 +1,9 @@
-//! Kustomizations: the folders they need, edits to them, and the output of `kustomize build`.
+//! Kustomizations: the folders that they require, edits to them, and the output of `kustomize build`.
 //!
 //! ```text
-//! kustomization ─ edit (source.kustomize) ─▶ Needs ─▶ folders of the commit
-//!                                              └─ remote entries ─ gather ─▶ Trees: folders of other repositories
-//! workshop: source/…, fetched/0/…, fetched/1/… ◀─ copy, with edits that point from one to the other
+//! kustomization ─ apply_edits ─▶ KustomizationRequirements ─▶ folders of the commit
+//!                                   └─ remote entries ─ fetch ─▶ FetchedTree: folders of other repositories
+//! WorkingFolder: source/…, fetched/0/…, fetched/1/… ◀─ copy, with edits that refer to the fetched folders
 //! ```
 
 mod fetch_entries;
@@ -46,11 +46,11 @@ const NOT_UTF8_MESSAGE: &str = "has invalid utf8 bytes";
 pub(crate) struct KustomizePlan {
     tool: Tool,
     path: String,
-    /// Folders that are needed. None of them is inside another.
+    /// Required folders. No folder contains another one.
     folders: Vec<(String, ObjectId)>,
     /// Edited kustomizations.
     needs: KustomizationRequirements,
-    /// Parts of other repositories that are needed, by number.
+    /// Required parts of other repositories, by number.
     trees: Vec<FetchedTree>,
 }
 
@@ -65,7 +65,7 @@ fn invalid_kustomization(file: &str, reason: impl Into<String>) -> SourceError {
     SourceError::Kustomization { file: file.to_owned(), reason: reason.into() }
 }
 
-/// Returns the kustomization in a folder; `None` if there isn't one.
+/// Returns the kustomization in a folder; `None` if the folder doesn't contain a kustomization.
 fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<Kustomization>, SourceError> {
     for name in KUSTOMIZATION_FILES {
         let file = join_paths(folder, name);
@@ -87,8 +87,8 @@ fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<
 }
 
 impl KustomizePlan {
-    /// Creates the plan for a kustomization from its source. Also returns its remote entries, which
-    /// [`Self::fetch`] needs.
+    /// Creates the plan for a kustomization from its source. Returns the plan and the remote entries to pass
+    /// to [`Self::fetch`].
     pub fn new(
         source: &ApplicationSource,
         path: &str,
@@ -113,7 +113,7 @@ impl KustomizePlan {
     }
 
     /// Fetches remote entries. The caller must not be using the source repository at the same time, because
-    /// the entries can be in it.
+    /// it may also contain the entries.
     pub fn fetch(&mut self, entries: Vec<RemoteEntry>, making: &RenderInputs) -> Result<(), SourceError> {
         if !entries.is_empty() {
             self.trees = fetch_entries::fetch_entries(&mut self.needs, entries, making)?;
@@ -139,7 +139,7 @@ impl KustomizePlan {
         self.trees.iter().for_each(|tree| tree.digest(hasher));
     }
 
-    /// Copies the folders of the source that are needed.
+    /// Copies the required folders of the source.
     pub fn copy(&self, reader: &CommitReader<'_>, workshop: &WorkingFolder) -> Result<(), SourceError> {
         let changed = |file: &str, to: &str| {
             self.needs.edits.get(file).map(|edit| edit.files_to_write(SOURCE_FOLDER, to))
@@ -150,7 +150,7 @@ impl KustomizePlan {
         })
     }
 
-    /// Copies the parts of other repositories that are needed, next to the source.
+    /// Copies the required parts of other repositories to folders next to the source.
     fn copy_fetched(&self, workshop: &WorkingFolder, making: &RenderInputs) -> Result<(), SourceError> {
         for (number, tree) in self.trees.iter().enumerate() {
             let root = format!("{FETCHED_FOLDER}/{number}");
@@ -189,7 +189,7 @@ impl KustomizePlan {
                     strip_log_prefix(line.trim()).trim_start_matches("Error: ").trim_start_matches("error: ")
                 });
                 let lines: Vec<_> = lines.filter(|line| !line.is_empty() && !line.starts_with('#')).collect();
-                // The message quotes the file byte by byte.
+                // This message quotes the file byte by byte.
                 if words.contains(NOT_UTF8_MESSAGE) {
                     let reason = "an env file of a generator is not UTF-8 text".to_owned();
                     return Err(SourceError::Tool { call, path: self.path.clone(), reason, is_refusal });
@@ -232,7 +232,7 @@ fn secret_values(workshop: &WorkingFolder) -> MaskValues {
 }
 
 /// Removes the prefix that `kubectl` prints before an error: severity, time, process ID and source line. The
-/// prefix changes with every run, so each error would look new.
+/// prefix differs in every run, so each error would look like a new one.
 fn strip_log_prefix(line: &str) -> &str {
     let mut text = line.split_ascii_whitespace();
     let is_day = |day: &str| {

@@ -30,11 +30,11 @@ const SCHEMES: [&str; 4] = ["ssh://", "https://", "http://", "file://"];
 const BEFORE_REPOSITORY: &str = "_git/";
 /// Optional suffix of repository names.
 const GIT_SUFFIX: &str = ".git";
-/// Host that doesn't need a scheme.
+/// Host that doesn't require a scheme.
 const KNOWN_HOST: &str = "github.com";
 /// File extensions of manifests.
 const FILES: [&str; 3] = [".yaml", ".yml", ".json"];
-/// Number of path segments of the repository if its end isn't marked.
+/// Number of path segments that form the repository if its end isn't marked.
 const REPOSITORY_SEGMENTS: usize = 2;
 
 /// Returns true if an entry can't be a path.
@@ -42,7 +42,7 @@ pub(super) fn is_address(text: &str) -> bool {
     text.contains("://") || text.starts_with(GIT_PREFIX)
 }
 
-/// Parses an entry. The error message is printed after the entry's text.
+/// Parses an entry. The error message follows the entry's text in the output.
 pub(super) fn parse_entry(text: &str) -> Result<ParsedEntry, String> {
     if text.contains('#') {
         return Err("has a fragment, which is not allowed".to_owned());
@@ -70,8 +70,8 @@ fn strip_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     begin.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// Returns true if an address names a single file, based on its extension. Kustomize first requests every
-/// address as a file.
+/// Returns true if an address refers to a single file, based on its extension. Kustomize instead requests
+/// every address as a file first.
 fn is_file(address: &str) -> bool {
     let rest = strip_prefix(address, "https://").or_else(|| strip_prefix(address, "http://"));
     rest.is_some_and(|rest| {
@@ -80,7 +80,7 @@ fn is_file(address: &str) -> bool {
     })
 }
 
-/// Splits an address into the part up to the path and the path.
+/// Splits an address into the part before the path and the path.
 fn split_host(address: &str) -> Result<(String, String), String> {
     let scheme =
         SCHEMES.iter().find(|scheme| strip_prefix(address, scheme).is_some()).copied().unwrap_or_default();
@@ -111,7 +111,7 @@ fn split_host(address: &str) -> Result<(String, String), String> {
     let (host, path) = rest
         .split_once(between)
         .filter(|(host, _)| !host.is_empty() && !host.contains('/'))
-        .ok_or("names no repository")?;
+        .ok_or("does not contain a repository")?;
     let user = if user.is_empty() { String::new() } else { format!("{user}@") };
     Ok((format!("{scheme}{user}{host}{between}"), path.to_owned()))
 }
@@ -131,12 +131,12 @@ fn split_repository_path(path: &str) -> Result<(&str, &str), String> {
         let ends = path.match_indices('/').map(|(index, _)| index).nth(REPOSITORY_SEGMENTS.saturating_sub(1));
         let (repository, folder) = at(ends.unwrap_or(path.len()));
         if repository.split('/').filter(|part| !part.is_empty()).count() < REPOSITORY_SEGMENTS {
-            return Err("names no repository".to_owned());
+            return Err("does not contain a repository".to_owned());
         }
         (repository, folder)
     };
     match repository.trim_matches('/') {
-        "" => Err("names no repository".to_owned()),
+        "" => Err("does not contain a repository".to_owned()),
         _ => Ok((repository, folder.trim_start_matches('/'))),
     }
 }
@@ -147,7 +147,7 @@ fn repository_name_end(path: &str) -> Option<usize> {
     ends.into_iter().find(|end| path.get(*end..).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-/// Returns the revision in a query: `ref`, otherwise `version`.
+/// Returns the revision from a query: the parameter `ref`, or else `version`.
 fn query_revision(query: &str) -> String {
     let value = |name: &str| {
         let mut all = form_urlencoded::parse(query.as_bytes());
@@ -176,7 +176,7 @@ pub(crate) fn without_secrets(text: &str) -> String {
 mod tests {
     use super::*;
 
-    /// From Kustomize's documentation of remote targets and from its parser.
+    /// The cases come from Kustomize's documentation of remote targets and from its parser.
     #[test]
     fn forms_of_bases() {
         for (text, url, revision, path) in [
@@ -248,10 +248,10 @@ mod tests {
     #[test]
     fn invalid_bases() {
         for (text, named) in [
-            ("https://github.com/acme", "no repository"),
-            ("https://github.com", "no repository"),
-            ("https://example.com//a", "no repository"),
-            ("https://", "no repository"),
+            ("https://github.com/acme", "does not contain a repository"),
+            ("https://github.com", "does not contain a repository"),
+            ("https://example.com//a", "does not contain a repository"),
+            ("https://", "does not contain a repository"),
             ("example.com/acme/repo", "no scheme"),
             ("file:///srv/repo//a", "a local repository"),
             ("https://github.com/acme/repo//../a", "leads out"),
@@ -259,7 +259,7 @@ mod tests {
             ("https://github.com/acme/repo/../../b/..", "leads out"),
             ("https://github.com/acme/repo#v1", "fragment"),
             ("https://example.com/a.yaml?token=1", "query"),
-            ("git@example.com", "no repository"),
+            ("git@example.com", "does not contain a repository"),
         ] {
             let error = parse_entry(text).err().unwrap_or_default();
             assert!(error.contains(named), "{text}: {error}");

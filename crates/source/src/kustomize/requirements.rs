@@ -1,4 +1,4 @@
-//! Folders and remote entries that the kustomizations of a commit need.
+//! Folders and remote entries that the kustomizations of a commit require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,9 +16,9 @@ use crate::tree::{self, CommitReader};
 
 /// Maximum number of folders.
 const FOLDERS_MAX: usize = 1_000;
-/// Fields that name files or folders, including remote ones.
+/// Fields that refer to files or folders, including remote ones.
 pub(super) const FETCHABLE_FIELDS: [&str; 3] = ["resources", "bases", "components"];
-/// Reason why entries of other fields are not fetched.
+/// Reason that is reported for remote entries in other fields, which are not fetched.
 const NOT_FETCHED_HERE: &str =
     "only entries of resources, bases and components are fetched; copy it into the repository";
 
@@ -42,8 +42,9 @@ pub(crate) struct RemoteEntry {
 }
 
 impl KustomizationRequirements {
-    /// Adds a folder and everything that its kustomization needs from the same commit, and returns the remote
-    /// entries. The kustomization is `found` if given, otherwise the one in the commit.
+    /// Adds a folder and everything that its kustomization requires from the same commit. Returns the remote
+    /// entries. Uses the kustomization `found` if it is set, and otherwise the folder's kustomization in the
+    /// commit.
     pub fn add(
         &mut self,
         reader: &CommitReader<'_>,
@@ -80,7 +81,7 @@ impl KustomizationRequirements {
                         what: "folders with kustomizations",
                     });
                 }
-                // Kustomize reports a folder that doesn't contain a kustomization.
+                // If a folder doesn't contain a kustomization, Kustomize reports that.
                 if let Some(found) = find_kustomization(reader, &named)? {
                     waiting.push((named, found));
                 }
@@ -101,7 +102,7 @@ impl KustomizationRequirements {
         for one in outer {
             if let Some(tree) = reader.find_folder(one)? {
                 let has_links = reader.list(tree, one, true)?.iter().any(|entry| entry.is_link());
-                // The target of a link is part of the content, and can be anywhere.
+                // The target of a link is part of the content and may be anywhere in the commit.
                 folders.push((one.clone(), tree));
                 if has_links {
                     folders.push((String::new(), reader.root));
@@ -117,7 +118,7 @@ impl KustomizationRequirements {
     }
 }
 
-/// Returns the folders and the remote entries that one kustomization names.
+/// Returns the folders and the remote entries that a kustomization refers to.
 fn required_entries(
     reader: &CommitReader<'_>,
     folder: &str,
@@ -127,7 +128,9 @@ fn required_entries(
     if let Some((written, known)) = file_fields::find_misspelled_field(value) {
         return Err(invalid_kustomization(
             file,
-            format!("it has {written}, which Kustomize reads as {known}; use {known}"),
+            format!(
+                "it has the field {written}, which Kustomize reads as {known}; rename the field to {known}"
+            ),
         ));
     }
     if let Some(field) = CHART_FIELDS.iter().find(|field| value.get(**field).is_some()) {
@@ -179,7 +182,7 @@ fn required_entries(
 enum LocalEntry {
     Folder(String),
     File(String, tree::TreeEntry),
-    /// Not in the commit, so the entry is remote.
+    /// The entry is not in the commit, so it is remote.
     NotFound,
 }
 
@@ -198,7 +201,8 @@ fn find_local(
         Some((at, entry)) => Ok(LocalEntry::File(at, entry)),
         None if looks_remote(text) => Ok(LocalEntry::NotFound),
         None => {
-            Err(invalid_kustomization(file, format!("it refers to {text}, but the commit has no {path}")))
+            let reason = format!("it refers to {text}, but {path} does not exist in the commit");
+            Err(invalid_kustomization(file, reason))
         }
     }
 }

@@ -77,13 +77,13 @@ pub(super) fn apply_edits(
     Ok(())
 }
 
-/// Returns a list of the kustomization. Creates it if necessary.
+/// Returns a list field of the kustomization. Creates the list if necessary.
 fn list_field<'f>(fields: &'f mut Map<String, Value>, name: &str) -> Result<&'f mut Vec<Value>, String> {
     let field = fields.entry(name).or_insert(Value::Null);
     if field.is_null() {
         *field = json!([]);
     }
-    field.as_array_mut().ok_or_else(|| format!("its {name} are not a list"))
+    field.as_array_mut().ok_or_else(|| format!("its field {name} is not a list"))
 }
 
 fn map_field<'f>(
@@ -94,10 +94,10 @@ fn map_field<'f>(
     if field.is_null() {
         *field = json!({});
     }
-    field.as_object_mut().ok_or_else(|| format!("its {name} are not a map"))
+    field.as_object_mut().ok_or_else(|| format!("its field {name} is not a map"))
 }
 
-/// Adds entries. With `force`, replaces existing entries.
+/// Adds entries to a map. With `force`, replaces existing entries.
 fn add_entries(
     known: &mut Map<String, Value>,
     all: BTreeMap<String, String>,
@@ -107,7 +107,9 @@ fn add_entries(
 ) -> Result<(), String> {
     for (name, value) in all {
         if known.contains_key(&name) && !force {
-            return Err(format!("it already has the {what} {name}; source.kustomize.{option} replaces it"));
+            return Err(format!(
+                "it already has the {what} {name}; set source.kustomize.{option} to replace it"
+            ));
         }
         known.insert(name, json!(value));
     }
@@ -235,7 +237,7 @@ mod tests {
         value.as_object().unwrap().clone()
     }
 
-    /// The results match `kustomize edit set image`.
+    /// The results must match `kustomize edit set image`.
     #[test]
     fn images() {
         for (before, text, expected) in [

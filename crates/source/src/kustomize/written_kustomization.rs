@@ -1,5 +1,5 @@
-//! Kustomizations as written for Kustomize: with the source's changes applied, and with fetched folders and
-//! files in place of remote entries.
+//! Kustomizations in the form that Tidegate writes for Kustomize: with the source's changes, and with fetched
+//! folders and files in place of remote entries.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl KustomizationEdit {
     }
 }
 
-/// Returns a name for a fetched file that no file in the repository has.
+/// Returns a name for a fetched file that doesn't conflict with files in the repository.
 fn fetched_file_name(url: &str) -> String {
     let mut digits = Digest(Sha256::digest(url.as_bytes()).into()).to_string();
     digits = digits.trim_start_matches("sha256:").to_owned();

@@ -15,7 +15,7 @@ pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
 pub(super) const OBJECTS_MAX: usize = 100;
 /// Maximum number of headers in an action.
 const HEADERS_MAX: usize = 32;
-/// Headers that belong to the transport and that a server must not set.
+/// Headers of the transport, which a server must not specify.
 const TRANSPORT_HEADERS: [&str; 11] = [
     "host",
     "connection",
@@ -95,16 +95,16 @@ pub(super) fn parse_batch_response(
     content: &[u8],
 ) -> Result<BTreeMap<Oid, Result<Action, LfsObjectError>>, &'static str> {
     let answer: BatchResponse =
-        serde_json::from_slice(content).map_err(|_| "its response is not a Git LFS response")?;
+        serde_json::from_slice(content).map_err(|_| "the server's response is not a Git LFS response")?;
     if answer.transfer.is_some_and(|transfer| transfer != "basic") {
-        return Err("it requires a transfer adapter other than `basic`");
+        return Err("the server requires a transfer adapter other than `basic`");
     }
     if answer.hash_algo.is_some_and(|name| name != "sha256") {
-        return Err("it uses a hash algorithm other than SHA-256");
+        return Err("the server uses a hash algorithm other than SHA-256");
     }
     let mut found = BTreeMap::new();
     for Object { oid, authenticated, actions, error } in answer.objects {
-        // Ignores objects that weren't requested.
+        // Ignore objects that weren't requested.
         let Some(oid) = Oid::parse(&oid) else { continue };
         let given = match (error, actions.and_then(|actions| actions.download)) {
             (Some(ObjectError { code, message }), _) => {
@@ -116,7 +116,7 @@ pub(super) fn parse_batch_response(
                 Ok(Action { href, headers, is_authenticated: authenticated.unwrap_or_default() })
             }
             (None, None) => {
-                Err(LfsObjectError { code: 0, message: "the server gave no URL for it".to_owned() })
+                Err(LfsObjectError { code: 0, message: "the server's response has no URL for it".to_owned() })
             }
         };
         found.insert(oid, given);
@@ -124,16 +124,16 @@ pub(super) fn parse_batch_response(
     Ok(found)
 }
 
-/// Parses request headers that a server specifies. Their values may be secret.
+/// Parses request headers that a server specifies. The values may be secret.
 pub(super) fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'static str> {
     if given.len() > HEADERS_MAX {
-        return Err("it requires too many request headers");
+        return Err("the server requires too many request headers");
     }
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let name = HeaderName::from_bytes(name.as_bytes()).ok();
         let (Some(name), Ok(mut value)) = (name, HeaderValue::from_str(&value)) else {
-            return Err("it requires an invalid request header");
+            return Err("the server requires an invalid request header");
         };
         if !TRANSPORT_HEADERS.contains(&name.as_str()) {
             value.set_sensitive(true);

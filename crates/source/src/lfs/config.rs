@@ -1,4 +1,4 @@
-//! `.lfsconfig`, in which a repository names its LFS server.
+//! The file `.lfsconfig`, in which a repository specifies its LFS server.
 
 use gix::config::File;
 use gix::config::file::Metadata;
@@ -9,8 +9,8 @@ use tidegate_web::redirect_target;
 /// Maximum size in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Returns the server that a `.lfsconfig` names, resolved against the repository's address; `None` if it
-/// doesn't name a server. The error message is printed after the name of the file.
+/// Returns the server from a `.lfsconfig`, resolved against the repository's address; `None` if the file
+/// doesn't specify a server. The error message follows the name of the file in the output.
 pub(super) fn configured_server(
     config: &[u8],
     repository: Option<&Uri>,
@@ -24,9 +24,9 @@ pub(super) fn configured_server(
         |name: &str| file.string(name).map(|value| value.to_string()).filter(|value| !value.is_empty());
     let Some(url) = named("lfs.url").or_else(|| named("remote.origin.lfsurl")) else { return Ok(None) };
     if url.contains(['?', '#']) {
-        return Err("names a server in lfs.url with a query or a fragment");
+        return Err("contains a server URL with a query or a fragment");
     }
-    let wrong = "names a server in lfs.url that is not allowed: it must be https://, without a user";
+    let wrong = "contains a server URL that is not allowed: it must use https:// and not contain a user";
     let named = url.trim_end_matches('/');
     let uri = if named.contains("://") { named.parse::<Uri>().ok() } else { None };
     // Plain HTTP is accepted only if the repository uses it, by the same rules as for redirects.
@@ -57,7 +57,7 @@ mod tests {
             ("[lfs]\nurl = http://lfs.example/a", Some(&open), Ok(Some("http://lfs.example/a"))),
             ("[lfs]\nurl = http://lfs.example/a", Some(&safe), Err("https://")),
             ("[lfs]\nurl = http://lfs.example/a", None, Err("https://")),
-            ("[lfs]\nurl = https://me:hunter2@lfs.example/a", Some(&safe), Err("without a user")),
+            ("[lfs]\nurl = https://me:hunter2@lfs.example/a", Some(&safe), Err("not contain a user")),
             ("[lfs]\nurl = ssh://git@lfs.example/a", Some(&safe), Err("https://")),
             ("[lfs]\nurl = file:///etc/passwd", Some(&open), Err("https://")),
             ("[lfs]\nurl = ../other", Some(&safe), Err("https://")),

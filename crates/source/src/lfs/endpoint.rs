@@ -22,11 +22,11 @@ const RESPONSE_BYTES_MAX: u64 = 4 << 20;
 /// An LFS server.
 pub(super) struct Endpoint {
     pub base: Uri,
-    /// Headers with credentials that the server itself provided.
+    /// Headers with credentials from the server itself.
     headers: HeaderMap,
 }
 
-/// Connections used by one attempt.
+/// Connections of one attempt.
 pub(super) struct LfsConnections<'w> {
     pub address: &'w Address,
     pub network: &'w Network,
@@ -37,7 +37,7 @@ pub(super) struct LfsConnections<'w> {
     links: RefCell<BTreeMap<(String, bool), Arc<Link>>>,
 }
 
-/// Returns the address of a repository that uses HTTP.
+/// Returns the address if the repository uses HTTP.
 pub(super) fn http_address(address: &Address) -> Option<Uri> {
     match address.kind() {
         AddressKind::Http(_) => address.to_string().parse().ok(),
@@ -51,7 +51,7 @@ impl<'w> LfsConnections<'w> {
         Self { address, network, access, attempt, bytes, links: RefCell::default() }
     }
 
-    /// Returns the LFS server that the repository names, otherwise the default server.
+    /// Returns the LFS server that the repository specifies, or else the default server.
     pub fn endpoint(&self, named: Option<&Uri>) -> Result<Endpoint, Problem> {
         if let Some(base) = named {
             return Ok(Endpoint { base: base.clone(), headers: HeaderMap::new() });
@@ -74,7 +74,7 @@ impl<'w> LfsConnections<'w> {
         let command = format!("git-lfs-authenticate {} download", ssh::quote_for_shell(&site.server_path()));
         let said = ssh::run_command((site, &command), self.access, self.network, &self.attempt)?;
         let bad = |what: &str| {
-            Problem::new(format!("the response of git-lfs-authenticate there {what}")).with_hint(advice)
+            Problem::new(format!("the server's response to git-lfs-authenticate {what}")).with_hint(advice)
         };
         let said: AuthenticationResponse =
             serde_json::from_slice(&said).map_err(|_| bad("is not Git LFS JSON"))?;
@@ -86,7 +86,7 @@ impl<'w> LfsConnections<'w> {
             }
             _ => false,
         };
-        let base = base.filter(is_safe).ok_or_else(|| bad("names no https:// server"))?;
+        let base = base.filter(is_safe).ok_or_else(|| bad("does not contain an https:// URL"))?;
         let headers = batch::parse_headers(said.header.unwrap_or_default()).map_err(Problem::new)?;
         Ok(Endpoint { base, headers })
     }
@@ -108,7 +108,7 @@ impl<'w> LfsConnections<'w> {
         batch::parse_batch_response(&answer).map_err(Problem::new)
     }
 
-    /// Creates a link to the server that has an object. Sends credentials only to the repository's own
+    /// Creates a link to the server that stores an object. Sends credentials only to the repository's own
     /// server, and only if `shows` is true.
     pub fn link_to(&self, uri: &Uri, shows: bool) -> Result<Arc<Link>, Problem> {
         let server = format!("{:?} {:?}", uri.scheme(), uri.authority());
@@ -123,7 +123,7 @@ impl<'w> LfsConnections<'w> {
     }
 
     /// Returns the access settings for another server. The repository's authors choose this server, so only
-    /// local repositories may name loopback addresses.
+    /// local repositories may use loopback addresses.
     fn access_to_other_host(&self, host: &str) -> AccessSettings {
         let is_here = match self.address.kind() {
             AddressKind::Http(site) | AddressKind::Ssh(site) => is_local_host(&site.host),

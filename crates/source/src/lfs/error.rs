@@ -1,6 +1,6 @@
 //! Git LFS errors.
 
-/// Error that prevents the content of Git LFS files from being obtained. It doesn't contain secrets.
+/// Error while obtaining the content of Git LFS files. It doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LfsError {
     /// The batch request failed.
@@ -44,7 +44,7 @@ pub enum LfsError {
         /// Actual and expected value.
         found: String,
     },
-    /// The `.lfsconfig` names a server that is not allowed.
+    /// The `.lfsconfig` specifies a server that is not allowed.
     #[error("repository {repository}: its .lfsconfig {reason}; correct or remove it")]
     Config {
         /// Address of the repository, without secrets.
@@ -52,7 +52,7 @@ pub enum LfsError {
         /// Reason why the server is not allowed.
         reason: &'static str,
     },
-    /// The pointer needs LFS extensions, which are not supported.
+    /// The pointer uses LFS extensions, which are not supported.
     #[error(
         "repository {repository}: {file} is a Git LFS pointer with extensions, which are not supported; commit it without them"
     )]
@@ -62,10 +62,10 @@ pub enum LfsError {
         /// Path of the file.
         file: String,
     },
-    /// Each round of fetching reveals more missing files.
+    /// Files are still missing after the maximum number of rounds, because each round revealed more of them.
     #[error(
         "repository {repository}: {file} and other Git LFS files are still missing after {rounds} fetches; \
-         compare again when fewer files of this repository are read, or store kustomizations without Git LFS"
+         store fewer files with Git LFS, especially kustomizations, and compare again"
     )]
     TooManyRounds {
         /// Address of the repository, without secrets.

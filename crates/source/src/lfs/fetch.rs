@@ -17,8 +17,8 @@ use crate::credentials::AccessSettings;
 use crate::remote::{Network, Problem};
 use crate::{Address, SourceError};
 
-/// Remedy if it isn't known that the object itself is at fault.
-const RETRY_HINT: &str = "it is retried at the next comparison";
+/// Remedy if the cause may be temporary.
+const RETRY_HINT: &str = "the next comparison tries again";
 
 /// Git LFS objects of one repository.
 pub(crate) struct Lfs {
@@ -117,9 +117,7 @@ impl Lfs {
                 return Err(wrong(said, PUSH_HINT).into());
             }
             None => {
-                return Err(
-                    wrong("the response of the server does not mention it".to_owned(), PUSH_HINT).into()
-                );
+                return Err(wrong("the server's response does not contain it".to_owned(), PUSH_HINT).into());
             }
         };
         let content = fetch_content(ways, &endpoint.base, &action, one.pointer.size).map_err(|problem| {
@@ -141,7 +139,8 @@ fn fetch_content(
     let to =
         redirect_target(from, &action.href).map_err(|misled| Problem::new(format!("the server {misled}")))?;
     let shows = !action.is_authenticated && !action.headers.contains_key(AUTHORIZATION);
-    let bytes = usize::try_from(size).map_err(|_| Problem::new("it is too large for this machine"))?;
+    let bytes =
+        usize::try_from(size).map_err(|_| Problem::new("the object is too large for this machine"))?;
     ways.link_to(&to, shows)?.download_object(&to, &action.headers, bytes)
 }
 

@@ -8,7 +8,7 @@ use super::pointer::{Oid, Pointer};
 use super::store::Store;
 use crate::{Address, SourceError};
 
-/// File that names the LFS server.
+/// File that specifies the LFS server.
 pub(crate) const CONFIG: &str = ".lfsconfig";
 
 /// Pointer without stored content, and the first file that contains it.
@@ -46,7 +46,7 @@ impl<'l> Lookup<'l> {
     }
 
     /// Returns the content of a file: the file itself, or the content that its pointer refers to. If the
-    /// object is missing, returns the pointer and records the object, and the read must be repeated.
+    /// object is missing, returns the pointer and records the object. The read must then be repeated.
     /// `bytes_max` limits the size of each file and the total size of all missing objects.
     pub fn content(&self, file: &str, held: Vec<u8>, bytes_max: u64) -> Result<Vec<u8>, SourceError> {
         let Some(pointer) = Pointer::parse(&held) else { return Ok(held) };
@@ -78,7 +78,7 @@ impl<'l> Lookup<'l> {
         Ok(held)
     }
 
-    /// Creates the error for an object whose size doesn't match the pointer.
+    /// Creates the error for an object with a size that doesn't match the pointer.
     fn size_mismatch(&self, file: &str, pointer: Pointer, content: &[u8]) -> SourceError {
         let found = format!("its object has {} bytes instead of {}", content.len(), pointer.size);
         let (repository, file, oid) = (self.repository.clone(), file.to_owned(), pointer.oid.to_string());

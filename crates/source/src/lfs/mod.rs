@@ -1,15 +1,16 @@
-//! Git LFS: files whose content is stored outside the repository. The repository contains a pointer with the
-//! content's digest, and an LFS server provides the content.
+//! Git LFS: files with content outside the repository. The repository contains a pointer with the content's
+//! digest, and an LFS server provides the content.
 //!
 //! ```text
-//! Repository::in_commit ─▶ Reader::content ─ Pointer? ─▶ Lookup ─ Store: present? ─▶ the content
-//!      ▲                                                   └── no: recorded as missing; the pointer is returned meanwhile
-//!      └─ repeated ◀── Lfs::fetch ◀── the reading has ended
-//!                              endpoint: server ─▶ batch: locations ─▶ content, verified ─▶ Store
+//! Repository::with_reader ─▶ CommitReader::content ─ Pointer? ─▶ Lookup ─ Store: present? ─▶ content
+//!      ▲                                                            └── no: recorded; returns the pointer
+//!      └─ repeat ◀── Lfs::fetch ◀── the read has ended
+//!                        endpoint: server ─▶ batch: locations ─▶ verified content ─▶ Store
 //! ```
 //!
 //! LFS is enabled by `enableLfs` in the repository's Secret. Content is stored next to the mirror, separately
-//! for each repository, so that naming an object doesn't give access to it unless the server grants it.
+//! for each repository. A pointer to an object therefore gives access to the object only if the server grants
+//! it to this repository.
 
 mod batch;
 mod config;
@@ -24,7 +25,7 @@ pub use error::LfsError;
 pub(crate) use fetch::{Lfs, LfsSource};
 pub(crate) use lookup::{CONFIG, Lookup};
 
-/// Maximum number of times that a commit is read because of missing objects. Fetched content can reveal more
+/// Maximum number of times that a commit is read because of missing objects. Fetched content may reveal more
 /// pointers.
 pub(crate) const ROUNDS_MAX: usize = 32;
 /// Remedy if a server doesn't have an object.

@@ -57,7 +57,7 @@ pub(crate) struct Pointer {
     pub oid: Oid,
     /// Size of the content in bytes.
     pub size: u64,
-    /// True if extensions transformed the content before it was stored.
+    /// True if LFS extensions transformed the content before it was stored.
     pub is_extended: bool,
 }
 
@@ -177,8 +177,7 @@ mod tests {
         assert_eq!(Pointer::parse(&[good.as_bytes(), b"\xff"].concat()), None);
     }
 
-    /// A pointer has a canonical form, so any modification yields either a different pointer or no pointer at
-    /// all.
+    /// Pointers have a canonical form, so any modification results in a different pointer or an invalid one.
     #[test]
     fn every_changed_byte_invalidates_a_pointer() {
         let good = pointer_text("12345");

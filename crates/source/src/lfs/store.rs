@@ -1,4 +1,4 @@
-//! Stored objects of one repository, next to its mirror. They can be deleted at any time, and are fetched
+//! Stored objects of one repository, next to its mirror. They may be deleted at any time, and are fetched
 //! again on demand.
 
 use std::collections::BTreeSet;
@@ -63,7 +63,7 @@ impl Store {
         })
     }
 
-    /// Evicts the oldest objects to make room, except for the objects in `used`.
+    /// Evicts the oldest objects to make room. Keeps the objects in `used`.
     pub fn make_room(&self, bytes: u64, used: &BTreeSet<Oid>) {
         let mut all = self.stored_objects();
         let there: u64 = all.iter().map(|one| one.bytes).fold(0, u64::saturating_add);

@@ -1,4 +1,4 @@
-//! An attempt to reach a server. It ends at its deadline or when the process shuts down.
+//! An attempt to access a server. It ends at its deadline or when the process shuts down.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -24,7 +24,7 @@ impl AttemptEnd {
         match self {
             Self::TimedOut(limit) => {
                 Problem::new(format!("it did not finish within {} s", limit.as_secs_f64()))
-                    .with_hint("the server is too slow, or the repository too large")
+                    .with_hint("the server may be too slow, or the repository too large")
             }
             Self::Stopped => Problem::new("it was interrupted"),
         }
@@ -37,7 +37,7 @@ pub(crate) struct Attempt {
     is_ended: AtomicBool,
     /// Callbacks to run when the attempt ends.
     callbacks: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// Sender that ends the thread waiting for the deadline when it is dropped.
+    /// Sender for the thread that waits for the deadline. Dropping the sender ends the thread.
     _ends: mpsc::Sender<()>,
 }
 
@@ -85,7 +85,7 @@ pub(crate) struct Attempts {
 }
 
 impl Attempts {
-    /// Starts an attempt with a time limit.
+    /// Starts an attempt with a timeout.
     pub fn start(&self, limit: Duration) -> Arc<Attempt> {
         let (ends, ended) = mpsc::channel::<()>();
         let attempt = Arc::new(Attempt {
@@ -104,7 +104,7 @@ impl Attempts {
         };
         let started = thread::Builder::new().name("source-limit".to_owned()).spawn(watch);
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Without the thread, the deadline wouldn't be enforced.
+        // End the attempt if the thread can't start, because the deadline would not be enforced.
         if known.0 || started.is_err() {
             attempt.end(AttemptEnd::Stopped);
         }

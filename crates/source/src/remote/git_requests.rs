@@ -22,7 +22,7 @@ use crate::error::{TEXT_MAX, git_error_text, to_line};
 use crate::refs::TAGS;
 use crate::{Address, Refs};
 
-/// Transport, and the cause of its failure.
+/// Transport for Git's protocol, and the cause of its failure.
 struct GitConnection {
     transport: Box<dyn Transport>,
     problem: Box<dyn Fn() -> Option<Problem>>,
@@ -45,8 +45,8 @@ fn open_connection(
 }
 
 impl GitConnection {
-    /// Returns the cause of a failure. The connection's own message is better than Git's interpretation of
-    /// it.
+    /// Returns the cause of a failure. The connection's own message is more informative than Git's
+    /// interpretation of it.
     fn problem(&self, error: &gix::Error, attempt: &Attempt, access: &AccessSettings) -> Problem {
         if let Some(over) = attempt.end_reason() {
             return over.to_problem();
@@ -100,7 +100,7 @@ fn list_names(way: &mut GitConnection) -> gix::Result<Vec<Ref>> {
     if let Some(refs) = greeting.refs {
         return Ok(refs);
     }
-    // Excludes pull requests (`refs/pull/…`), which can be a hundred times as numerous.
+    // Exclude pull requests (`refs/pull/…`), which may be a hundred times as numerous.
     let mut prefixes = RefPrefixes::new();
     prefixes.extend(["HEAD", "refs/heads/", "refs/tags/"].map(Into::into));
     let command = LsRefsCommand::new(Some(prefixes), &greeting.capabilities, client_agent());
@@ -123,14 +123,14 @@ pub(crate) fn fetch_commit(
     received.map_err(|error| match (way.problem(&error, attempt, access), said()) {
         (problem, said) if said.is_empty() || attempt.end_reason().is_some() => problem,
         (problem, said) => {
-            let what = format!("{}; the server says: {said}", problem.message);
+            let what = format!("{}; the server reported: {said}", problem.message);
             Problem { message: what, can_be_local: false, ..problem }
         }
     })?;
     let (git, _) = into;
     match git.find_header(wanted) {
         Ok(found) if found.kind() == kind => Ok(()),
-        _ => Err(Problem::new(format!("the server has no {kind} of that name"))),
+        _ => Err(Problem::new(format!("the server did not send the {kind}"))),
     }
 }
 
@@ -149,7 +149,7 @@ fn receive_pack(
     let mut arguments = Arguments::new(version, features, false);
     arguments.want(commit);
     if arguments.can_use_shallow() {
-        // With older protocols, negotiation takes several rounds, so the whole commit is requested.
+        // With older protocols, negotiation requires several rounds, so request the whole commit.
         if version == Protocol::V2 {
             known.iter().for_each(|id| arguments.shallow(id));
             known.iter().for_each(|id| arguments.have(id));
@@ -188,7 +188,7 @@ fn receive_pack(
         git.object_hash(),
         options,
     )?;
-    // Other processes don't remove packs here.
+    // The keep file is unnecessary, because other processes don't remove packs in this folder.
     if let Some(keep) = written.keep_path {
         let _ = std::fs::remove_file(keep);
     }

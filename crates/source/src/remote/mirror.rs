@@ -1,4 +1,4 @@
-//! Mirror of a repository: a bare repository without history in the state directory. It can be deleted at any
+//! Mirror of a repository: a bare repository without history in the state directory. It may be deleted at any
 //! time, and is fetched again on demand.
 
 use std::collections::BTreeSet;
@@ -42,8 +42,8 @@ pub(super) fn mirror_name(address: &Address) -> String {
     name
 }
 
-/// Deletes all mirrors in a folder except the mirrors of the given repositories. Mirrors that are deleted
-/// must not be in use.
+/// Deletes all mirrors in a folder except the mirrors of the given repositories. The deleted mirrors must not
+/// be in use.
 pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &'a Address>) {
     let kept: BTreeSet<String> = kept.into_iter().map(mirror_name).collect();
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
@@ -65,8 +65,8 @@ pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &
     }
 }
 
-/// Deletes what a killed process left behind: partial packs and unfinished mirrors. Mirrors must not be in
-/// use.
+/// Deletes files that a killed process has left behind: partial packs and unfinished mirrors. The mirrors
+/// must not be in use.
 pub(crate) fn delete_unfinished(mirrors: &Path) {
     let inside =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -106,8 +106,8 @@ impl Mirror {
     /// Returns true if a commit and all its files are present.
     pub fn has(&self, commit: ObjectId) -> bool {
         let _shared = self.swap_lock.read().unwrap_or_else(PoisonError::into_inner);
-        // The name is written after the objects. If the name is missing, the objects may be incomplete. Opens
-        // the repository from scratch, because a cached instance would hide damage.
+        // The commit's name is recorded after its objects, so without the name, objects may be missing. Open
+        // the repository without the cache, because a cached instance would hide damage.
         let is_there = |git: gix::Repository| git.find_commit(commit).is_ok();
         self.commits().contains(&commit) && self.handle.open_independent().is_ok_and(is_there)
     }
@@ -117,7 +117,7 @@ impl Mirror {
         text.lines().filter_map(|line| ObjectId::from_hex(line.as_bytes()).ok()).collect()
     }
 
-    /// Returns the fetched commit that starts with a prefix, if there is only one.
+    /// Returns the fetched commit that starts with a prefix, if it is unique.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let commits = self.commits();
         let mut found = commits.into_iter().filter(|id| id.to_string().starts_with(prefix));
@@ -141,16 +141,16 @@ impl Mirror {
     pub fn clear(&self) -> Result<(), Problem> {
         let _alone = self.swap_lock.write().unwrap_or_else(PoisonError::into_inner);
         self.handle.invalidate();
-        remove_folder(&self.folder).map_err(|error| self.io_problem("removed", &error))
+        remove_folder(&self.folder).map_err(|error| self.io_problem("remove", &error))
     }
 
     fn io_problem(&self, what: &str, error: &io::Error) -> Problem {
-        Problem::new(format!("{} cannot be {what}: {error}", self.folder.display()))
+        Problem::new(format!("cannot {what} {}: {error}", self.folder.display()))
             .with_hint("check that the disk of the state directory is not full, and that no other process changes the directory")
     }
 
-    /// Fetches a commit into the mirror, or into a new mirror that replaces it. `fetch` receives a repository
-    /// and the commits that it already contains.
+    /// Fetches a commit into the mirror, or into a new mirror that replaces it. `fetch` is called with a
+    /// repository and the commits that it already contains.
     pub fn add(
         &self,
         commit: ObjectId,
@@ -192,7 +192,7 @@ impl Mirror {
     ) -> Result<(), Problem> {
         let damaged = |what| Problem { can_be_local: true, ..Problem::new(what) };
         let git = self.handle.open_current().map_err(|error| damaged(git_error_text(&error)))?;
-        // The server omits objects that it was told are present, so they must be.
+        // The server omits objects that we report as present, so they must really be present.
         if let Some(lost) = commits.iter().find(|id| git.find_commit(**id).is_err()) {
             return Err(damaged(format!("commit {lost} is missing")));
         }
@@ -205,26 +205,26 @@ impl Mirror {
         fetch: impl Fn(&gix::Repository, &[ObjectId]) -> Result<(), Problem>,
     ) -> Result<(), Problem> {
         let new = self.folder.with_extension(NEW_SUFFIX);
-        remove_folder(&new).map_err(|error| self.io_problem("removed", &error))?;
-        fs::create_dir_all(&new).map_err(|error| self.io_problem("created", &error))?;
+        remove_folder(&new).map_err(|error| self.io_problem("remove", &error))?;
+        fs::create_dir_all(&new).map_err(|error| self.io_problem("create", &error))?;
         let (kind, options) = (gix::create::Kind::Bare, gix::open::Options::isolated());
         let made = ThreadSafeRepository::init_opts(&new, kind, Default::default(), options);
         let made = made.map_err(|error| {
             Problem::new(format!("cannot create {}: {}", new.display(), git_error_text(&error)))
         })?;
         let described = fs::write(new.join("description"), format!("{}\n", self.address));
-        described.map_err(|error| self.io_problem("created", &error))?;
+        described.map_err(|error| self.io_problem("create", &error))?;
         if let Err(problem) = fetch(&made.to_thread_local(), &[]) {
             let _ = remove_folder(&new);
             return Err(problem);
         }
         self.record_commit(&new, &[], commit)?;
         let first = fs::write(new.join(FIRST_SIZE_FILE), pack_bytes(&new).to_string());
-        first.map_err(|error| self.io_problem("written", &error))?;
+        first.map_err(|error| self.io_problem("write", &error))?;
         let _alone = self.swap_lock.write().unwrap_or_else(PoisonError::into_inner);
         self.handle.invalidate();
-        remove_folder(&self.folder).map_err(|error| self.io_problem("removed", &error))?;
-        fs::rename(&new, &self.folder).map_err(|error| self.io_problem("created", &error))
+        remove_folder(&self.folder).map_err(|error| self.io_problem("remove", &error))?;
+        fs::rename(&new, &self.folder).map_err(|error| self.io_problem("create", &error))
     }
 
     /// Records that a commit is present.
@@ -236,7 +236,7 @@ impl Mirror {
         let text: String = commits.iter().map(|id| format!("{id}\n")).collect();
         let (path, new) = (folder.join(COMMITS_FILE), folder.join("shallow.new"));
         let written = fs::write(&new, text).and_then(|()| fs::rename(&new, &path));
-        written.map_err(|error| self.io_problem("written", &error))
+        written.map_err(|error| self.io_problem("write", &error))
     }
 
     fn is_oversized(&self) -> bool {

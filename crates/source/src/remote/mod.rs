@@ -1,9 +1,9 @@
 //! Remote Git repositories.
 //!
 //! ```text
-//! Remote ── look ───▶ talk::list  ─┐
-//!   │                              ├─▶ Transport: http (hyper) or ssh (a program) ─▶ server
-//!   └── with_commit ▶ talk::fetch ─┘
+//! Remote ── list ───────▶ list_refs    ─┐
+//!   │                                   ├─▶ Transport: http (hyper) or ssh (a program) ─▶ server
+//!   └── with_commit ────▶ fetch_commit ─┘
 //!            │ missing? fetch only this commit, without history
 //!            ▼
 //!         Mirror (a bare repository in the state directory)
@@ -39,15 +39,15 @@ pub(crate) use temporary_tokens::Tokens;
 /// Limits for requests to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RemoteLimits {
-    /// Time limit of a connection attempt.
+    /// Timeout of a connection attempt.
     pub connect: Duration,
     /// Maximum time until a response starts.
     pub response: Duration,
     /// Maximum time without receiving data.
     pub idle: Duration,
-    /// Time limit for listing the refs.
+    /// Timeout for listing the refs.
     pub list_refs: Duration,
-    /// Time limit for fetching a commit.
+    /// Timeout for fetching a commit.
     pub fetch: Duration,
     /// Maximum transfer size, in bytes, of the list of refs.
     pub names_bytes: u64,
@@ -62,13 +62,13 @@ pub struct RemoteLimits {
     pub mirror_bytes: u64,
     /// Number of fetches after which a mirror is recreated.
     pub mirror_fetches: usize,
-    /// Maximum total size, in bytes, of a repository's stored Git LFS objects. Only exceeded while more
-    /// objects are in use at the same time.
+    /// Maximum total size, in bytes, of a repository's stored Git LFS objects. The total size exceeds this
+    /// limit only while more objects are in use at the same time.
     pub lfs_bytes: u64,
 }
 
 impl Default for RemoteLimits {
-    /// Sufficient for the largest manifest repositories and for slow servers.
+    /// The defaults are sufficient for the largest manifest repositories and for slow servers.
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -87,7 +87,7 @@ impl Default for RemoteLimits {
     }
 }
 
-/// Failed request. It doesn't contain secrets.
+/// Failed request. The message doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     message: String,
@@ -158,7 +158,7 @@ impl Network {
         BlockedAddresses { link_local: !self.allows_link_local, loopback: access.blocks_loopback }
     }
 
-    /// Returns the access settings for a server other than the repository's.
+    /// Returns the access settings for a server other than the repository's server.
     pub fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
         let known = self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
         known.access_to_other_host(access, host)

@@ -1,5 +1,5 @@
-//! Relay that lets another program use a proxy: a single connection to a local port is forwarded through the
-//! proxy.
+//! Relay that allows another program to use a proxy: it forwards a single connection to a local port through
+//! the proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;

@@ -21,9 +21,9 @@ pub(crate) struct Remote {
     /// Cached LFS setting, along with the credentials that it was derived from.
     enables_lfs: Mutex<Option<(Arc<Credentials>, bool)>>,
     fetches: Singleflight<(ObjectId, Result<(), SourceError>)>,
-    /// True if loopback addresses are blocked, because only manifests name this repository.
+    /// True if loopback addresses are blocked, because only manifests refer to this repository.
     blocks_loopback: AtomicBool,
-    /// Last commit whose objects were fetched again because they were unreadable. Prevents an endless loop.
+    /// Last commit that was fetched again because its objects were unreadable. This prevents an endless loop.
     last_refetched: Mutex<Option<ObjectId>>,
 }
 
@@ -73,7 +73,7 @@ impl Remote {
     }
 
     /// Fetches missing LFS content. The caller must not be using the repository at the same time. `config` is
-    /// its `.lfsconfig`.
+    /// the repository's `.lfsconfig`.
     pub fn fetch_lfs(&self, config: Option<&[u8]>, lookup: &Lookup<'_>) -> Result<(), SourceError> {
         let from = LfsSource { address: &self.address, network: &self.network, access: &self.access()? };
         self.lfs.fetch(&from, config, lookup)
@@ -93,7 +93,7 @@ impl Remote {
         };
         let asked = (&self.address, RequestKind::ListRefs);
         let listed = self.network.listener.run_and_report(asked, || self.network.with_token(&access, list));
-        listed.map_err(|problem| self.error("its branches and tags cannot be listed", problem))
+        listed.map_err(|problem| self.error("cannot list its branches and tags", problem))
     }
 
     fn fetch(&self, commit: ObjectId) -> Result<(), SourceError> {
@@ -110,7 +110,7 @@ impl Remote {
         if self.mirror.has(commit) {
             return Ok(());
         }
-        let tried = format!("commit {commit} cannot be fetched");
+        let tried = format!("cannot fetch commit {commit}");
         let fetch = self.fetch_into((commit, Kind::Commit))?;
         self.mirror.add(commit, fetch).map_err(|problem| self.error(&tried, problem))
     }
@@ -137,7 +137,7 @@ impl Remote {
         })
     }
 
-    /// Returns the fetched commit that starts with a prefix, if there is only one.
+    /// Returns the fetched commit that starts with a prefix, if it is unique.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         self.mirror.complete(prefix)
     }
@@ -152,12 +152,10 @@ impl Remote {
             self.fetch(commit)?;
         }
         match self.mirror.read(&using) {
-            // The commit was fetched earlier, so either the mirror or the repository itself is damaged.
+            // The commit had already been fetched, so either the mirror or the repository itself is damaged.
             Err(SourceError::Read { reason, .. }) if self.can_refetch(commit) => {
                 tracing::warn!(repository = %self.address, %reason, "repository mirror is damaged; recreating it");
-                self.mirror
-                    .clear()
-                    .map_err(|problem| self.error("its mirror cannot be recreated", problem))?;
+                self.mirror.clear().map_err(|problem| self.error("cannot recreate its mirror", problem))?;
                 self.fetch(commit)?;
                 self.mirror.read(&using)
             }
@@ -173,7 +171,7 @@ impl Remote {
     ) -> Result<T, SourceError> {
         if !self.with_commit(commit, |git| Ok(git.has_object(tag)))? {
             let fetched = self.mirror.add_object(self.fetch_into((tag, Kind::Tag))?);
-            fetched.map_err(|problem| self.error(&format!("tag {tag} cannot be fetched"), problem))?;
+            fetched.map_err(|problem| self.error(&format!("cannot fetch tag {tag}"), problem))?;
         }
         self.mirror.read(using)
     }

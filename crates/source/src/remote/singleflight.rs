@@ -1,10 +1,10 @@
-//! Merges concurrent calls for the same work.
+//! Merging of concurrent calls for the same work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Runs work for one caller at a time. Callers that are waiting before the work starts share its result. A
-/// caller never gets the result of work that started before its call.
+/// Runs work for one caller at a time. Callers that were waiting when the work started share its result. A
+/// caller never receives the result of work that started before its call.
 pub(crate) struct Singleflight<T> {
     started: AtomicU64,
     last: Mutex<Option<(u64, T)>>,
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// Callers that arrive while work is running share the next run, not the current one.
+    /// Callers that arrive while work is running must share the next run instead of the current one.
     #[test]
     fn waiting_callers_share_a_run() {
         let turn = Singleflight::default();

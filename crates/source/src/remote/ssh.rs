@@ -22,7 +22,7 @@ use crate::secret_text::SecretText;
 
 /// Name prefix of folders that contain keys. If a process is killed, the next process deletes its folders.
 const KEY_FOLDER_PREFIX: &str = "ssh-";
-/// Maximum number of bytes kept from standard error.
+/// Maximum number of bytes of standard error to keep.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
 /// Maximum output of a command in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
@@ -46,7 +46,7 @@ pub(crate) fn delete_stale_keys(mirrors: &Path) {
     }
 }
 
-/// Quotes a text as one word for the server's shell.
+/// Quotes a string as one word for the server's shell.
 pub(crate) fn quote_for_shell(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''").replace('!', "'\\!'"))
 }
@@ -97,16 +97,16 @@ fn start_ssh(
     check_name(&site.host, network.blocked_addresses(access))?;
     let secret = access.secret.clone().unwrap_or_default();
     let Some(key) = access.ssh_key.text() else {
-        return Err(Problem::new("there is no SSH key")
+        return Err(Problem::new("no SSH key is configured")
             .with_hint("add a Secret labeled argocd.argoproj.io/secret-type: repository or repo-creds with sshPrivateKey"));
     };
     if access.known_hosts.trim().is_empty() && !access.is_insecure {
-        return Err(Problem::new("there are no known host keys").with_hint(
+        return Err(Problem::new("no known host keys are configured").with_hint(
             "create the ConfigMap argocd-ssh-known-hosts-cm; ssh-keyscan prints the keys of a host",
         ));
     }
     let failed = |error: io::Error| {
-        Problem::new(format!("its key cannot be written into the state directory: {error}"))
+        Problem::new(format!("cannot write the SSH key into the state directory: {error}"))
     };
     fs::create_dir_all(&network.mirrors).map_err(failed)?;
     let files =
@@ -121,7 +121,7 @@ fn start_ssh(
     let mut child = command.spawn().map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Problem::new(format!("the program {program} was not found"))
             .with_hint("install an OpenSSH client for Git over SSH, or use an https:// URL"),
-        _ => Problem::new(format!("the program {program} cannot be started: {error}")),
+        _ => Problem::new(format!("cannot start the program {program}: {error}")),
     })?;
     let (Some(input), Some(output), Some(errors)) =
         (child.stdin.take(), child.stdout.take(), child.stderr.take())
@@ -233,16 +233,16 @@ impl Session {
         }
         if says("Permission denied") {
             return Some(Problem::new(format!(
-                "the server does not accept sshPrivateKey of Secret {secret}"
+                "the server does not accept the sshPrivateKey of Secret {secret}"
             )));
         }
         if says("invalid format") || says("error in libcrypto") || says("incorrect passphrase") {
             return Some(Problem::new(format!(
-                "sshPrivateKey of Secret {secret} is not a private key without a passphrase"
+                "sshPrivateKey of Secret {secret} is invalid or has a passphrase; use a private key without a passphrase"
             )));
         }
         let last = lines.last()?;
-        Some(Problem::new(format!("ssh says: {last}")).with_hint("it is retried at the next comparison"))
+        Some(Problem::new(format!("ssh reported: {last}")).with_hint("the next comparison tries again"))
     }
 
     fn end(&self) {

@@ -7,12 +7,12 @@ use tidegate_web::is_local_host;
 use crate::Address;
 use crate::address::{RemoteLocation, parse_location};
 
-/// Prefix that stands for all addresses with an encrypted protocol.
+/// Prefix that matches all addresses with an encrypted protocol.
 const ANY_ADDRESS: &str = "*";
 /// Default ports by scheme.
 const SCHEMES: [(&str, u16); 4] = [("https", 443), ("http", 80), ("ssh", 22), ("oci", 443)];
 
-/// Allowed remote dependencies. If empty, remote dependencies are not allowed.
+/// Allowed remote dependencies. If it is empty, remote dependencies are not allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedSources {
     /// Remote bases and files of kustomizations.
@@ -25,7 +25,7 @@ pub struct AllowedSources {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(Option<RemoteLocation>);
 
-/// Error: the text is not a valid address prefix.
+/// Error for a text that is not a valid address prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; use https://host/path, ssh://host/path, oci://host/path, git@host:path, or * for all URLs")]
 pub struct InvalidPrefix(String);
@@ -77,7 +77,7 @@ impl Prefix {
 }
 
 /// Returns `None` if no prefix allows the address. Otherwise, returns true if a matching prefix explicitly
-/// names this machine.
+/// refers to this machine.
 pub(super) fn find_allowed(prefixes: &[Prefix], address: &Address) -> Option<bool> {
     let site = address.site()?;
     let allowing: Vec<&Prefix> = prefixes.iter().filter(|prefix| prefix.find_allowed(site)).collect();
@@ -140,7 +140,7 @@ mod tests {
             ("", "has no scheme"),
             ("github.com/acme", "has no scheme"),
             ("file:///srv", "file://"),
-            ("https://", "no valid host"),
+            ("https://", "host is missing or invalid"),
             ("https://me:hunter2@example.com", "Secret"),
             ("https://example.com/a/../b", ".."),
             ("https://example.com?a", "query"),

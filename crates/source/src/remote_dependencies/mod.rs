@@ -1,13 +1,14 @@
 //! Remote dependencies of manifests: remote bases and files of kustomizations, and chart dependencies.
 //!
 //! ```text
-//! entry of a kustomization ──▶ kustomize::remote ─┐                                    ┌─▶ Repository (mirrors)
-//! dependency of a chart ─────▶ helm::dependencies ┴─▶ Fetching: allowed? permitted? ───┼─▶ ChartRepository
-//!                                                     signed? by the last look        └─▶ WebFile
+//! entry of a kustomization ──▶ kustomize ─────────┐                         ┌─▶ Repository (mirrors)
+//! dependency of a chart ─────▶ helm::dependencies ┴─▶ DependencyFetcher: ───┼─▶ ChartRepository
+//!                                          allowed? permitted? signed?      └─▶ WebFile
 //! ```
 //!
 //! A dependency is fetched only if `serve` allows its address and the project permits it. Helm and Kustomize
-//! never fetch anything themselves: everything they need is in their private folder before they start.
+//! never fetch anything themselves: Tidegate places everything that they require in their private folder
+//! before they start.
 
 mod allowed_sources;
 mod web_file;
@@ -27,13 +28,13 @@ use crate::{Address, Repositories, RequiredKeys, SourceError};
 pub use allowed_sources::{AllowedSources, InvalidPrefix, Prefix};
 pub(crate) use web_file::WebFile;
 
-/// Checks that a project permits a repository. Returns the reason if it doesn't.
+/// Callback that checks whether a project permits a repository. Returns the reason if it doesn't.
 pub type RepositoryPermission = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
 /// Remote dependency that was used to render manifests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsedDependency {
-    /// Address.
+    /// Address of the dependency.
     pub address: Address,
     /// The dependency as a source: a chart, or a branch, tag or commit of a repository.
     pub source: ApplicationSource,
@@ -72,8 +73,8 @@ impl fmt::Debug for DependencyFetcher {
 }
 
 impl DependencyFetcher {
-    /// Creates a fetcher for allowed and permitted dependencies. `signed` restricts commits to those with
-    /// valid signatures.
+    /// Creates a fetcher for allowed and permitted dependencies. `signed` restricts fetched commits to those
+    /// with valid signatures.
     pub fn new(
         (repositories, allowed): (Arc<Repositories>, Arc<AllowedSources>),
         (project, permits): (String, RepositoryPermission),
@@ -100,7 +101,7 @@ impl DependencyFetcher {
         used.insert(key, UsedDependency { address: address.clone(), source });
     }
 
-    /// Returns the address as seen by the project.
+    /// Returns the address for the project's credentials.
     fn address_for_project(&self, address: Address) -> Address {
         self.repositories.address_for_project(address, &self.project)
     }
@@ -159,7 +160,7 @@ impl DependencyFetcher {
         );
         let commit = repository.resolve_name(revision)?;
         if let Some((wanted, now)) = &self.required_signatures {
-            // The name may refer to an annotated tag, but never to a version constraint.
+            // The revision may be an annotated tag, but never a version constraint.
             let tag = format!("{}{revision}", crate::refs::TAGS);
             self.repositories.check_signed_in(&repository, (&commit, &[&tag]), (wanted, *now))?;
         }
@@ -190,7 +191,7 @@ impl DependencyFetcher {
         Ok((version, packed))
     }
 
-    /// Returns the address of the Helm repository that has a given name in a repository Secret.
+    /// Returns the address of the Helm repository with this name in a repository Secret.
     pub(crate) fn find_chart_repository(&self, name: &str) -> Option<String> {
         self.repositories.find_chart_repository(name, &self.project)
     }

@@ -1,4 +1,4 @@
-//! Single file on a server. Its content is from the last observation.
+//! A single file on a server. Its content comes from the last observation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -13,7 +13,7 @@ use crate::{Address, SourceError};
 /// Maximum size of a file in bytes.
 const FILE_MAX: u64 = 16 << 20;
 
-/// Result of an observation.
+/// Result of observing the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Content {
     bytes: Arc<Vec<u8>>,
@@ -64,9 +64,9 @@ impl WebFile {
         }
     }
 
-    /// Fetches the file without sending credentials, because credentials belong to repositories only.
+    /// Fetches the file without sending credentials, because credentials are only for repositories.
     fn fetch(&self, known: Option<Content>) -> Observation {
-        let wrong = |problem| SourceError::remote(&self.address, "it cannot be fetched", problem);
+        let wrong = |problem| SourceError::remote(&self.address, "cannot fetch the file", problem);
         let credentials =
             Arc::clone(&self.network.credentials.read().unwrap_or_else(PoisonError::into_inner));
         let mut access = credentials.access_to(&self.address)?;

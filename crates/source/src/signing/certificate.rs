@@ -1,6 +1,6 @@
-//! OpenPGP certificates: their keys, and what each key may be used for.
+//! OpenPGP certificates: their keys, and the permitted uses of each key.
 //!
-//! A key states its expiry, its uses and its revocation in its own signatures. Signatures by other keys are
+//! A key's own signatures define its expiry, its uses and its revocation. Signatures by other keys are
 //! ignored. As in GnuPG, the newest valid signature counts.
 
 use pgp::composed::{SignedPublicKey, SignedPublicSubKey};
@@ -86,7 +86,8 @@ fn signer_of_subkey(sub: &SignedPublicSubKey, primary: &Signer) -> Option<Signer
         sub.signatures.iter().filter(is_one)
     };
     let binding = newest_signature(of(SignatureType::SubkeyBinding))?;
-    // A signing subkey must be cross-signed. Otherwise, anyone could claim another person's key.
+    // A signing subkey must be cross-signed. Otherwise, anyone could claim a key that belongs to another
+    // user.
     let belongs = |back: &Signature| back.verify_primary_key_binding(&sub.key, by).is_ok();
     let expires_at = expires_at(&sub.key, binding).into_iter().chain(primary.expires_at).min();
     Some(Signer {
@@ -110,11 +111,11 @@ fn created_at(key: &impl KeyDetails) -> i64 {
 
 fn expires_at(key: &impl KeyDetails, said: &Signature) -> Option<i64> {
     let after = said.key_expiration_time().map(|after| i64::from(after.as_secs()));
-    // Zero means that it never expires.
+    // Zero means that the key never expires.
     after.filter(|after| *after > 0).map(|after| created_at(key).saturating_add(after))
 }
 
-/// Returns true if the key may sign. A key without usage flags may be used for any purpose.
+/// Returns true if the key may be used for signing. A key without usage flags may be used for any purpose.
 fn is_for_signing(said: &Signature) -> bool {
     let mut parts = said.config().into_iter().flat_map(|config| config.hashed_subpackets());
     let says = parts.any(|part| matches!(part.data, SubpacketData::KeyFlags(_)));

@@ -24,7 +24,7 @@ const CLOCK_SKEW_SECONDS: i64 = 300;
 /// Public keys for verifying signatures.
 #[derive(Default)]
 pub(crate) struct Keyring {
-    /// Armored keys by id.
+    /// Armored keys by ID.
     armored: BTreeMap<String, String>,
     signers: Vec<Signer>,
     /// Valid signatures, by the ID of the signed object. For a tag, its name and commit are part of the key.
@@ -38,7 +38,7 @@ pub(super) type SignedObject = (ObjectId, Option<String>, ObjectId);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValidSignature {
     pub key: KeyId,
-    /// Id of the certificate's primary key.
+    /// ID of the certificate's primary key.
     pub primary: KeyId,
     /// Expiry time of the key and of the signature, in seconds since 1970.
     key_expires_at: Option<i64>,
@@ -46,7 +46,7 @@ pub(super) struct ValidSignature {
 }
 
 impl Keyring {
-    /// Parses the keys in a ConfigMap. An invalid key is logged, and only affects commits that were signed
+    /// Parses the keys in a ConfigMap. An invalid key is logged, and affects only commits that were signed
     /// with it.
     pub fn new(written: BTreeMap<String, String>) -> Self {
         let mut all = Vec::new();
@@ -54,7 +54,7 @@ impl Keyring {
             match parse_keys(name, armored) {
                 Ok(signers) => all.extend(signers),
                 Err(reason) => {
-                    tracing::warn!(key = name, reason, "ignored an invalid key of argocd-gpg-keys-cm")
+                    tracing::warn!(key = name, reason, "ignored an invalid key in argocd-gpg-keys-cm")
                 }
             }
         }
@@ -88,7 +88,8 @@ impl Keyring {
         known.insert(signed, good);
     }
 
-    /// Verifies a signature of these bytes, and checks that its key was valid at a time.
+    /// Verifies a signature of these bytes, and checks that the signature and its key were valid at the given
+    /// time.
     pub(super) fn check(
         &self,
         armored: &[u8],
@@ -100,7 +101,7 @@ impl Keyring {
         let is_of_bytes = matches!(config.typ, SignatureType::Binary | SignatureType::Text);
         if !is_of_bytes || has_unsupported_critical_part(config) {
             return Err(unreadable_signature(
-                "it is not a signature of a text, or it has unknown critical parts",
+                "it is not a document signature, or it has unknown critical parts",
             ));
         }
         let named = issuer_key_ids(&signature);
@@ -152,7 +153,7 @@ fn check_conditions(
 }
 
 impl ValidSignature {
-    /// Returns an error if the signature has expired at a time.
+    /// Returns an error if the signature has expired at the given time.
     fn check_at(&self, now: Timestamp) -> Result<(), SignatureError> {
         let over = |until: Option<i64>| {
             let until = until.filter(|until| *until <= now.as_seconds())?;
@@ -196,16 +197,17 @@ fn has_unsupported_critical_part(config: &SignatureConfig) -> bool {
     })
 }
 
-/// Returns the IDs of the keys that the signature names as its issuer.
+/// Returns the IDs of the keys that the signature specifies as its issuer.
 fn issuer_key_ids(signature: &Signature) -> Vec<KeyId> {
     let ids = signature.issuer_key_id().into_iter().map(KeyId::from);
     let fingerprints = signature.issuer_fingerprint();
     fingerprints.into_iter().filter_map(KeyId::from_fingerprint).chain(ids).collect()
 }
 
-/// Parses the keys in one entry. The entry is named after one of them.
+/// Parses the keys in one entry. The name of the entry must be the ID of one of these keys.
 fn parse_keys(name: &str, armored: &str) -> Result<Vec<Signer>, String> {
-    let named = KeyId::parse(name).ok_or("its name must be its ID of at least 16 hexadecimal digits")?;
+    let named =
+        KeyId::parse(name).ok_or("its name must be the key ID, with at least 16 hexadecimal digits")?;
     let wrong = |error: pgp::errors::Error| to_line(&error.to_string());
     let (found, _) = SignedPublicKey::from_armor_many_buf(armored.as_bytes()).map_err(wrong)?;
     let mut all = Vec::new();

@@ -1,12 +1,12 @@
 //! Commit signatures: OpenPGP, as created by `git commit -S` and `git tag -s`.
 //!
 //! ```text
-//! argocd-gpg-keys-cm ─▶ Keyring ── check(signature, signed bytes, now) ─▶ Good { key, … } or a Flaw
-//! commit, or the tag that names it ─▶ object ─┘                              │
-//!                              signatureKeys of a project ─▶ RequiredKeys ◀────────┘
+//! argocd-gpg-keys-cm ─▶ Keyring ── check(signature, signed bytes, now) ─▶ ValidSignature or SignatureError
+//! commit, or its annotated tag ─▶ signed_object ─┘                            │
+//!                     signatureKeys of a project ─▶ RequiredKeys::accepts ◀───┘
 //! ```
 //!
-//! The `pgp` library parses and verifies signatures, while this module decides which keys are accepted.
+//! The `pgp` library parses and verifies signatures, while this module determines the accepted keys.
 
 mod certificate;
 mod key_id;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use super::key_id::KeyId;
 use super::keyring::ValidSignature;
 
-/// Keys that a project requires commits to be signed with.
+/// Keys with which a project requires commits to be signed.
 #[derive(Clone, Debug)]
 pub struct RequiredKeys {
     project: String,
@@ -29,7 +29,7 @@ impl RequiredKeys {
         &self.project
     }
 
-    /// Returns true if a signature was made with one of the keys. A certificate's ID includes all keys in the
+    /// Returns true if a signature was made with one of the keys. A certificate's ID accepts all keys in the
     /// certificate.
     pub(super) fn accepts(&self, good: &ValidSignature) -> bool {
         self.keys.contains(&good.key) || self.keys.contains(&good.primary)

@@ -4,12 +4,13 @@ use tidegate_model::Timestamp;
 
 use super::key_id::KeyId;
 
-/// Reason why a signature isn't valid. The message is printed after the signed object: "commit abc …".
+/// Reason why a signature isn't valid. The message follows a description of the signed object, such as
+/// "commit abc …".
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SignatureError {
     #[error("is not signed")]
     Unsigned,
-    #[error("has the signature of another tag, {0}; it was renamed after signing")]
+    #[error("has the signature of another tag, {0}; the tag was renamed after signing")]
     TagRenamed(String),
     #[error("belongs to a different commit than the repository reports")]
     OfOtherCommit,
@@ -23,7 +24,7 @@ pub(super) enum SignatureError {
         "is signed with key {0}, but the ConfigMap argocd-gpg-keys-cm has no such key: add its public key there, under its ID"
     )]
     Unknown(KeyId),
-    #[error("has a signature that names no key and matches none in the ConfigMap argocd-gpg-keys-cm")]
+    #[error("has a signature without a key ID, and no key in the ConfigMap argocd-gpg-keys-cm matches it")]
     NoIssuer,
     #[error(
         "has a bad signature with key {0}: the content was changed, or the signature belongs to other content"

@@ -1,4 +1,4 @@
-//! Signed objects: a commit, or the tag that names it.
+//! Signed objects: a commit, or a tag of the commit.
 
 use gix::ObjectId;
 use gix::objs::signature::Format;
@@ -31,7 +31,7 @@ impl Repository {
         let checked = match keyring.cached(&signed, now) {
             Some(known) => known,
             None => self.with_object(commit, tag.as_ref(), |git| {
-                // The server's list of tags can't be trusted.
+                // The server's list of tags is not trustworthy.
                 if tag.is_some() && !refers_to(git, signed.0, of) {
                     return Ok(Err(SignatureError::OfOtherCommit));
                 }

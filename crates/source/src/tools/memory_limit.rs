@@ -10,7 +10,7 @@ const CGROUP_V1_LIMIT: &str = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
 /// Minimum value that means "no limit" in cgroup v1.
 const UNLIMITED_FROM: u64 = 1 << 50;
 
-/// Returns the limit in bytes, if there is one.
+/// Returns the memory limit of the container in bytes, if it has one.
 pub(super) fn container_memory_limit() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();

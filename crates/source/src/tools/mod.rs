@@ -1,11 +1,11 @@
-//! Helm and Kustomize: finding the programs, limiting them and running them.
+//! Helm and Kustomize: finds, limits and runs the programs.
 //!
 //! ```text
-//! Tools ── find ─▶ Tool ── run (in a Workshop: a private folder with everything it may read) ─▶ output
+//! Tools ── find_tool ─▶ Tool ── run_tool (in a WorkingFolder with everything that it may read) ─▶ output
 //! ```
 //!
-//! They run without a shell, environment variables or network access, and with limits on time, memory and
-//! output.
+//! The programs run without a shell, inherited environment variables or network access, and with limits on
+//! time, memory and output.
 
 mod memory_limit;
 mod run;
@@ -39,15 +39,16 @@ pub struct ToolLimits {
     pub concurrency: usize,
 }
 
-/// Maximum time to wait until killed tools have disappeared, which takes a moment on a busy system.
+/// Maximum time to wait until killed tools have exited, which takes some time on a busy system.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// Memory limit of a tool if the container doesn't have a limit.
 const MEMORY: u64 = 1 << 30;
-/// Minimum amount of memory that the tools need to work at all.
+/// Minimum amount of memory with which the tools work at all.
 const MEMORY_MIN: u64 = 128 << 20;
 
 impl Default for ToolLimits {
-    /// The time limit is the same as in Argo CD. The largest charts in use need a tenth of the other limits.
+    /// The time limit is the same as in Argo CD. The largest charts in use require a tenth of the other
+    /// limits.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let (memory, at_once) = share_resources(memory_limit::container_memory_limit(), cores);
@@ -69,11 +70,11 @@ fn share_resources(container: Option<u64>, cores: usize) -> (u64, usize) {
 /// Helm and Kustomize.
 #[derive(Clone, Default)]
 pub struct Tools {
-    /// Path of `helm`; `None` looks it up on the `PATH`.
+    /// Path of `helm`; if `None`, it is looked up on the `PATH`.
     pub helm: Option<PathBuf>,
-    /// Path of `kustomize` or `kubectl`; `None` looks them up on the `PATH`.
+    /// Path of `kustomize` or `kubectl`; if `None`, they are looked up on the `PATH`.
     pub kustomize: Option<PathBuf>,
-    /// Working folder, used exclusively by this process.
+    /// Folder for working folders. Only this process may use it.
     pub folder: PathBuf,
     /// Limits.
     pub limits: ToolLimits,
@@ -86,7 +87,7 @@ pub struct Tools {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Tool {
     pub program: PathBuf,
-    /// Identity of the program, which changes if the file at the path is replaced.
+    /// Identity of the program. It changes if the file at the path is replaced.
     pub identity: String,
 }
 
@@ -97,12 +98,13 @@ impl Tools {
         Self { folder, ..Self::default() }
     }
 
-    /// Returns true if the system restricts which files the tools can read.
+    /// Returns true if the system restricts the tools' access to files.
     pub fn are_confined() -> bool {
         tidegate_program::confines_files()
     }
 
-    /// Kills running tools, and waits until they and their folders are gone. Later runs end immediately.
+    /// Kills running tools, and waits until they have exited and their folders are deleted. Later runs end
+    /// immediately.
     pub fn stop(&self) {
         self.attempts.stop();
         self.workshops.wait_until_closed(STOP_WITHIN);

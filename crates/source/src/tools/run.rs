@@ -10,8 +10,8 @@ use tidegate_program::{Limits, ProgramOutput, Sandbox, StopReason};
 use super::{Tool, ToolLimits, Tools, WorkingFolder};
 use crate::remote;
 
-/// Proxy address without a listener. It makes requests fail immediately, even if the kernel doesn't block the
-/// network.
+/// Proxy address without a listener. With this proxy, requests fail immediately, even if the kernel doesn't
+/// block network access.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
 
 /// Call of a tool.
@@ -88,7 +88,7 @@ fn tool_command(call: &ToolCall<'_>, limits: &ToolLimits) -> Command {
     for name in ["HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy"] {
         command.env(name, UNREACHABLE_PROXY);
     }
-    // Go's garbage collector works harder before the hard limit is reached.
+    // With a soft limit, Go's garbage collector works harder before the hard limit is reached.
     let soft = limits.memory.saturating_div(4).saturating_mul(3);
     command.env("GOMEMLIMIT", soft.to_string()).env("LC_ALL", "C").env("TZ", "UTC");
     command

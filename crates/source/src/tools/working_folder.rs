@@ -19,7 +19,7 @@ pub(crate) const SOURCE_FOLDER: &str = "source";
 /// File mode. The content may be secret.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Deletes the folders that a killed process left behind.
+/// Deletes folders that a killed process has left behind.
 pub(super) fn delete_stale_folders(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX) {
@@ -49,7 +49,7 @@ impl WorkingFolders {
     }
 }
 
-/// Counts one open folder until it is dropped.
+/// Guard that counts as one open folder until it is dropped.
 struct OpenGuard(Arc<WorkingFolders>);
 
 impl Drop for OpenGuard {
@@ -139,7 +139,7 @@ pub(crate) fn file_paths(top: &Path) -> Vec<String> {
     files
 }
 
-/// Visits the files with certain names, along with their content. Skips unreadable files.
+/// Calls a function for each file with a wanted name, passing its content. Skips unreadable files.
 pub(crate) fn visit_files(top: &Path, is_wanted: impl Fn(&str) -> bool, mut with: impl FnMut(&str, &[u8])) {
     for path in file_paths(top) {
         if is_wanted(path.rsplit('/').next().unwrap_or_default())

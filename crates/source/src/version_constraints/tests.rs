@@ -1,6 +1,6 @@
 use super::*;
 
-/// Returns the newest of these that satisfies a constraint.
+/// Tags from which the tests select the newest one that satisfies a constraint.
 const TAGS: [&str; 13] = [
     "v0.1.0",
     "v0.1.5",
@@ -20,7 +20,7 @@ const TAGS: [&str; 13] = [
 #[test]
 fn the_newest_allowed_version() {
     for (constraint, expected) in [
-        // Parts that are left open.
+        // Constraints with open components.
         ("*", Some("v2.1.0+build")),
         ("x", Some("v2.1.0+build")),
         ("1.*", Some("v1.2.3")),
@@ -32,7 +32,7 @@ fn the_newest_allowed_version() {
         ("0.1.*", Some("v0.1.5")),
         ("=1.2", Some("v1.2.3")),
         ("3.*", None),
-        // Comparisons.
+        // Constraints with comparisons.
         (">=1.0.0 <2", Some("v1.2.3")),
         (">=1.0.0, <2", Some("v1.2.3")),
         (">=1.0.0,<1.2.0", Some("1.1.0")),
@@ -51,7 +51,7 @@ fn the_newest_allowed_version() {
         ("!=1.2.x <2", Some("1.1.0")),
         ("1.0.0 - 1.2.0", Some("v1.2")),
         ("0.1 - 0.2", Some("v0.2.0")),
-        // About a version.
+        // Constraints for versions that are compatible with a given version.
         ("~1.2.0", Some("v1.2.3")),
         ("~1.1", Some("1.1.0")),
         ("~1", Some("v1.2.3")),
@@ -64,10 +64,10 @@ fn the_newest_allowed_version() {
         ("^0.0", None),
         ("^0", Some("v0.2.0")),
         ("^2", Some("v2.1.0+build")),
-        // One or another.
+        // Constraints with alternatives.
         ("^0.1 || ^1.0", Some("v1.2.3")),
         ("3.x||0.2.x", Some("v0.2.0")),
-        // Prereleases match only if the constraint names one.
+        // Prereleases match only if the constraint contains a prerelease.
         ("~1.3", None),
         ("~1.3-0", Some("v1.3.0-rc.1")),
         (">=1.3.0-0 <2", Some("v2.0.0-beta.11")),

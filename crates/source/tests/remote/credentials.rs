@@ -1,4 +1,4 @@
-//! Servers and their credentials.
+//! Tests of servers and their credentials.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use tidegate_testkit::git::{GitServer, ServerBehavior};
 
 use super::fixture::{RemoteFixture, credentials, read, secret};
 
-/// `git:hunter2` and `me:hunter2`.
+/// Headers with the credentials `git:hunter2` and `me:hunter2`.
 const GIT: &str = "Basic Z2l0Omh1bnRlcjI=";
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 
@@ -41,7 +41,7 @@ fn credentials_are_sent() {
     }
 }
 
-/// Unusable credentials must be reported by name when they are used.
+/// When unusable credentials are used, the error must identify them.
 #[test]
 fn invalid_secrets() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -76,13 +76,13 @@ fn credentials_do_not_follow_to_another_host() {
     let fields = [("url", bench.url()), ("username", "me".into()), ("password", "hunter2".into())];
     let fields = fields.each_ref().map(|(name, value)| (*name, value.as_str()));
     bench.repositories.set_credentials(credentials("repository", &fields));
-    // The same server receives the credentials, even under a different path.
+    // The same server must receive the credentials, even under a different path.
     std::os::unix::fs::symlink(bench.path(), bench.path().with_file_name("moved")).unwrap();
     let redirect = Some(("/repo/info".to_owned(), format!("{}/info", bench.server.url("moved"))));
     bench.server.set_behavior(ServerBehavior { redirect, ..requires_authorization(ME) });
     assert_eq!(bench.observe_and_read("main").map(|files| files.len()), Ok(1));
     assert!(bench.server.requests().iter().all(|one| one.authorization.as_deref() == Some(ME)));
-    // Another server doesn't.
+    // Another server must not receive the credentials.
     let redirect = Some(("/repo".to_owned(), other.url("repo")));
     bench.server.set_behavior(ServerBehavior { redirect, ..ServerBehavior::default() });
     bench.commit("app/new.yaml", "{}");
@@ -119,7 +119,7 @@ fn a_custom_authority() {
     };
     bench.repositories.set_credentials(trusted("no certificate"));
     let error = bench.observe_and_read("main").unwrap_err().to_string();
-    assert!(error.contains("are not PEM certificates"), "{error}");
+    assert!(error.contains("contains no PEM certificates"), "{error}");
     bench.repositories.set_credentials(trusted(bench.server.authority()));
     assert_eq!(bench.observe_and_read("main").map(|files| files.len()), Ok(1));
     let url = bench.url();
@@ -174,7 +174,7 @@ fn the_longest_prefix_wins() {
     bench.repositories.set_credentials(given);
     bench.server.set_behavior(requires_authorization(ME));
     assert_eq!(bench.observe_and_read("main").map(|files| files.len()), Ok(1));
-    // The spelling of the server doesn't matter.
+    // The spelling of the server's address doesn't matter.
     let spelled = host.replace("http://127.0.0.1", "HTTP://127.1");
     let fields = [("url", spelled.as_str()), ("username", "me"), ("password", "hunter2")];
     bench.repositories.set_credentials(credentials("repo-creds", &fields));
@@ -188,7 +188,8 @@ fn the_longest_prefix_wins() {
     assert!(bench.observe_and_read("main").unwrap_err().to_string().contains("requires credentials"));
 }
 
-/// A project's Secret, and data fetched with it, must only be available to that project's Applications.
+/// A project's Secret, and data fetched with this Secret, must be available only to that project's
+/// Applications.
 #[test]
 fn a_project_has_its_own_repositories() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -205,7 +206,7 @@ fn a_project_has_its_own_repositories() {
         &[("url", &url), ("username", "me"), ("password", "hunter2"), ("project", "payments")],
     );
     let shared = secret("repository", &[("url", &url), ("username", "them"), ("password", "other")]);
-    // In either order.
+    // The result must be the same in either order.
     for (first, second) in [(&mine, &shared), (&shared, &mine)] {
         let mut both = Credentials::default();
         assert!(both.add(first).unwrap() && both.add(second).unwrap());
@@ -220,7 +221,7 @@ fn a_project_has_its_own_repositories() {
             );
             assert!(!refused.contains("hunter2") && !refused.contains("other"), "{refused}");
         }
-        // The fetched data belongs to the project.
+        // The fetched data belongs to the project, so other projects can't read it.
         let others = bench.repositories.open(&url, of("default")).unwrap();
         assert!(others.resolve("main").is_err());
         assert_eq!(bench.repositories.addresses_of_project("payments"), std::slice::from_ref(&url));
@@ -238,13 +239,13 @@ fn a_project_has_its_own_repositories() {
     assert_eq!(look_and_read("payments").unwrap().len(), 1);
     let refused = look_and_read("default").unwrap_err().to_string();
     assert!(refused.contains("requires credentials"), "{refused}");
-    // A project that doesn't have its own Secret uses and shares the common one.
+    // A project that doesn't have its own Secret uses the general Secret and shares its data.
     let source = tidegate_model::argo::ApplicationSource { repo_url: url.clone(), ..Default::default() };
     let address = |project| bench.repositories.address(&source, of(project)).unwrap();
     assert_ne!(address("payments"), address("default"));
     bench.repositories.set_credentials(credentials("repository", &[("url", &url), ("password", "hunter2")]));
     assert_eq!(address("payments"), address("default"));
-    // Templates are shared by all projects. A template that names a project isn't used.
+    // Templates are shared by all projects. A template that specifies a project isn't used.
     let template =
         [("url", url.as_str()), ("username", "me"), ("password", "hunter2"), ("project", "payments")];
     bench.repositories.set_credentials(credentials("repo-creds", &template));

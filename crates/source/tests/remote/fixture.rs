@@ -1,4 +1,4 @@
-//! A server with a repository, and its clients.
+//! Test setup: a server with a repository, and its clients.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use tidegate_testkit::git::GitServer;
 
 pub const MAP: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
 
-/// Maximum duration of successful requests in these tests.
+/// Short time limit for requests in these tests.
 pub const SHORT: Duration = Duration::from_millis(300);
 
 pub struct RemoteFixture {
@@ -27,7 +27,7 @@ pub struct RemoteFixture {
     pub name: &'static str,
 }
 
-/// Writes a file and creates its folders.
+/// Writes a file and creates its parent folders.
 pub fn write(folder: &Path, file: &str, content: &str) {
     let path = folder.join(file);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -65,7 +65,7 @@ impl RemoteFixture {
         commit_folder(&self.path(), "change", 1_795_253_400).unwrap().unwrap()
     }
 
-    /// Runs `git` in the repository, where that is simpler.
+    /// Runs `git` in the repository, for tests in which that is simpler.
     pub fn git(&self, arguments: &[&str]) -> String {
         let path = self.path();
         let who = ["-c", "user.name=a", "-c", "user.email=a@example.com"];

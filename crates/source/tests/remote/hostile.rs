@@ -1,4 +1,4 @@
-//! Unavailable or misbehaving servers.
+//! Tests with unavailable or misbehaving servers.
 
 use std::thread;
 
@@ -11,7 +11,7 @@ fn never_responds(asked: RequestKind) -> ServerBehavior {
     ServerBehavior { unanswered: Some(asked), ..ServerBehavior::default() }
 }
 
-/// Retries until the call succeeds, because a busy machine sometimes exceeds the time limit.
+/// Retries until the call succeeds, because requests on a busy machine sometimes exceed the time limit.
 fn retry_until_success<T>(ask: impl Fn() -> Result<T, SourceError>) -> T {
     let is_late = |error: &SourceError| error.to_string().contains("did not answer within 0.3 s");
     let mut asked = (0..1000).map(|_| ask()).skip_while(|answer| answer.as_ref().is_err_and(is_late));
@@ -50,7 +50,7 @@ fn an_endless_response() {
         .set_behavior(ServerBehavior { endless: Some(RequestKind::Objects), ..ServerBehavior::default() });
     let error = bench.read(&commit).unwrap_err().to_string();
     assert!(error.contains(&commit), "{error}");
-    // More than the limit, from a server that behaves correctly.
+    // A server that behaves correctly sends more than the limit.
     bench.server.set_behavior(ServerBehavior::default());
     let noise: String =
         (0..50_000_u64).map(|n| format!("{:x}", n.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
@@ -59,7 +59,7 @@ fn an_endless_response() {
     assert!(error.contains("response is too large"), "{error}");
 }
 
-/// A small response that expands to a large one.
+/// A small response may expand to a large one.
 #[test]
 fn a_decompression_bomb() {
     let Some(bench) = RemoteFixture::with(GitServer::start, limits(|limits| limits.object_bytes = 1 << 20))
@@ -68,7 +68,7 @@ fn a_decompression_bomb() {
     };
     bench.commit("bomb.txt", &"a".repeat(4 << 20));
     let error = bench.observe_and_read("main").unwrap_err().to_string();
-    assert!(error.contains("cannot be fetched"), "{error}");
+    assert!(error.contains("cannot fetch commit"), "{error}");
     assert!(bench.mirrors().is_empty(), "the mirror is not empty: {:?}", bench.mirrors());
 }
 
@@ -111,8 +111,8 @@ fn rejections_of_a_server() {
     assert!(error.contains("more than 5 times"), "{error}");
 }
 
-/// During an outage, the refs must be an error with its reason. When the server comes back, that must count
-/// as a change.
+/// During an outage, resolving refs must return an error with the reason. The recovery of the server must
+/// count as a change.
 #[test]
 fn a_server_outage() {
     let Some(mut bench) = RemoteFixture::new() else { return };
@@ -144,7 +144,8 @@ fn requests_can_be_canceled() {
     assert!(bench.open().observe().is_err(), "no new request starts");
 }
 
-/// A name that leads outside the repository is stored like any other, but must be refused when it is read.
+/// A file name that leads outside the repository is stored like any other name, but reading it must be
+/// refused.
 #[test]
 fn hostile_trees() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -154,7 +155,7 @@ fn hostile_trees() {
     bench.git(&["commit", "--quiet", "--message", "a link"]);
     let error = bench.observe_and_read("main").unwrap_err().to_string();
     assert!(error.contains("outside the repository"), "{error}");
-    // A commit that a tree names must not cause a fetch from another repository.
+    // A commit entry in a tree (a submodule) must not cause a fetch from another repository.
     bench.git(&["rm", "--quiet", "-r", "app"]);
     let elsewhere = format!("160000,{},app", "1".repeat(40));
     bench.git(&["update-index", "--add", "--cacheinfo", &elsewhere]);

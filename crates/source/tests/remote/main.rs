@@ -1,4 +1,4 @@
-//! Repositories on a real Git server on the loopback interface. The server records its requests.
+//! Tests with repositories on a real Git server on the loopback interface. The server records its requests.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

@@ -1,4 +1,4 @@
-//! Requests to a server, and the cache for its responses.
+//! Tests of requests to a server, and of the cache for its responses.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -10,7 +10,7 @@ use tidegate_testkit::git::{GitServer, RequestKind, ServerBehavior};
 
 use super::fixture::{MAP, RemoteFixture, limits, read};
 
-/// An unchanged commit must cost a single request for the refs.
+/// Observing an unchanged commit must require only a single request, for the refs.
 #[test]
 fn a_commit_is_fetched_once() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -28,7 +28,7 @@ fn a_commit_is_fetched_once() {
         [RequestKind::Refs, RequestKind::Refs],
         "the new commit is not needed yet"
     );
-    // Another process with the same state directory.
+    // This is another process with the same state directory.
     let again = Repositories::new(RemoteAccess::new(bench.folder.path().join("mirrors")));
     let repository = again.open(&bench.url(), Path::new("/")).unwrap();
     repository.observe().unwrap();
@@ -63,8 +63,8 @@ fn a_killed_fetch_leaves_nothing() {
     assert_eq!(bench.server.request_kinds(), [RequestKind::Refs], "nothing is fetched again");
 }
 
-/// The server must be told which commits exist, and send only the rest: neither the history nor an unchanged
-/// large file.
+/// The client must report the commits that it has, and the server must send only the rest: neither the
+/// history nor an unchanged large file.
 #[test]
 fn only_new_objects_are_sent() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -103,8 +103,8 @@ fn only_new_objects_are_sent() {
     assert!(check.status.success(), "{}", String::from_utf8_lossy(&check.stderr));
 }
 
-/// If many applications send the same request at the same time, it must cost at most twice as much as a
-/// single one.
+/// If many applications make the same request at the same time, the total cost must be at most twice that of
+/// a single request.
 #[test]
 fn concurrent_callers_share_a_request() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -120,7 +120,7 @@ fn concurrent_callers_share_a_request() {
 }
 
 /// A commit that is no longer on any branch must still be readable. If the server doesn't have the commit,
-/// the error must name it.
+/// the error must contain its name.
 #[test]
 fn history_is_rewritten() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -134,14 +134,14 @@ fn history_is_rewritten() {
 }
 
 /// An unused mirror must be removed, regardless of which process fetched it. A mirror that is used or open
-/// must stay.
+/// must remain.
 #[test]
 fn a_mirror_is_deleted_with_its_last_user() {
     let Some(bench) = RemoteFixture::new() else { return };
     bench.observe_and_read("main").unwrap();
     let mirrors = bench.folder.path().join("mirrors");
     let used = BTreeSet::from([bench.open().address().clone()]);
-    // A mirror of an earlier process, an incomplete one, and a folder that is not a mirror.
+    // These are a mirror of an earlier process, an incomplete mirror, and a folder that is not a mirror.
     for name in
         ["0123456789abcdef0123456789abcdef", "0123456789abcdef0123456789abcdef.new", "charts", "keys-1"]
     {
@@ -211,7 +211,7 @@ fn a_damaged_mirror_is_recreated() {
     }
 }
 
-/// The mirror may be damaged in a place that only the next fetch needs.
+/// The mirror may be damaged in a file that only the next fetch reads.
 #[test]
 fn a_fetch_that_finds_damage_recreates_the_mirror() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -227,7 +227,7 @@ fn a_fetch_that_finds_damage_recreates_the_mirror() {
     content[middle..middle + 100].fill(0);
     fs::remove_file(&pack).unwrap();
     fs::write(&pack, content).unwrap();
-    // It is sent as a delta against the unreadable file.
+    // The server sends the new file as a delta against the unreadable file.
     bench.commit("large.txt", &format!("{noise} and more"));
     assert_eq!(bench.observe_and_read("main").unwrap().len(), 1);
     let mut asked = bench.server.request_kinds();
@@ -265,7 +265,7 @@ fn a_mirror_does_not_grow_without_bound() {
     assert!(shallow.lines().count() < 12, "{shallow}");
 }
 
-/// The server supports only the first version of Git's protocol.
+/// Tests a server that supports only the first version of Git's protocol.
 #[test]
 fn an_old_server() {
     let Some(bench) = RemoteFixture::new() else { return };
@@ -290,7 +290,7 @@ fn revisions() {
     bench.git(&["tag", "plain", &first]);
     bench.git(&["branch", "plain", &second]);
     bench.git(&["branch", "deep/er", &first]);
-    // Branches named like constraints: one with a matching tag, and one without.
+    // Two branches have names that look like constraints: one with a matching tag, and one without.
     bench.git(&["branch", "1.x", &second]);
     bench.git(&["branch", "2.x", &second]);
     bench.open().observe().unwrap();

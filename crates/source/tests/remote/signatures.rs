@@ -1,4 +1,4 @@
-//! Signatures of commits and tags on a server.
+//! Tests of signatures of commits and tags on a server.
 
 use std::fs;
 use std::path::Path;
@@ -45,7 +45,7 @@ fn a_tag_is_fetched_for_its_signature() {
         assert_eq!(check(&bench, "by-alice"), Ok(()));
         assert!(check(&bench, "changed").unwrap_err().contains("has a bad signature"));
         assert!(check(&bench, "main").unwrap_err().contains("is not signed"));
-        // The fetched tag doesn't cause conflicts.
+        // The fetched tag must not cause conflicts.
         assert_eq!(bench.observe_and_read("v1.0.0").unwrap().len(), 1);
     }
 }
@@ -83,5 +83,5 @@ fn charts_are_not_signed() {
     let wanted = RequiredKeys::new("shop", ["4AEE18F83AFDEB23"]).unwrap();
     let (now, place) = ("2026-11-23T00:00:00Z".parse().unwrap(), (&source, Path::new("/")));
     let said = bench.repositories.check_signed(place, "1.0.0", &["1.0.0"], (&wanted, now)).unwrap_err();
-    assert!(said.to_string().contains("project 'shop' has signatureKeys, and only Git commits"), "{said}");
+    assert!(said.to_string().contains("project 'shop' has signatureKeys, so charts"), "{said}");
 }

@@ -1,4 +1,5 @@
-//! Git over SSH, with a replacement for `ssh` that records its arguments and then acts like a server.
+//! Tests of Git over SSH, with a replacement for `ssh` that records its arguments and then acts like a
+//! server.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ struct SshFixture {
 }
 
 impl SshFixture {
-    /// Creates a test setup. `server` is what the program does after it has recorded its arguments.
+    /// Creates a test setup. `server` is the command that the program runs after it has recorded its
+    /// arguments.
     fn new(server: &str) -> Option<Self> {
         if !tidegate_testkit::git::is_available() {
             return None;
@@ -108,7 +110,7 @@ fn a_repository_by_ssh() {
     let left: Vec<_> =
         fs::read_dir(stage.mirrors()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left.len(), 1, "no key is left: {left:?}");
-    // The next process removes what a killed process left behind.
+    // The next process removes files that a killed process has left behind.
     fs::create_dir(stage.mirrors().join("ssh-left")).unwrap();
     stage.repositories(Credentials::default());
     assert!(!stage.mirrors().join("ssh-left").exists());
@@ -126,12 +128,12 @@ fn failures_are_described() {
             "echo 'deploy@example.com: Permission denied (publickey).' >&2; exit 255",
             "sshPrivateKey of Secret given",
         ),
-        ("echo 'Load key \"x\": invalid format' >&2; exit 255", "is not a private key"),
+        ("echo 'Load key \"x\": invalid format' >&2; exit 255", "is invalid or has a passphrase"),
         (
             "echo 'ssh: connect to host example.com port 2222: Connection refused' >&2; exit 255",
             "Connection refused",
         ),
-        // Waits until the time limit of an observation.
+        // This server waits until the time limit of an observation.
         ("exec tail -f /dev/null", "not finish within"),
     ] {
         let Some(stage) = SshFixture::new(server) else { return };
@@ -150,7 +152,7 @@ fn missing_credentials_are_reported_before_the_start() {
     let mut only_key = Credentials::default();
     only_key.add(&secret("repository", &[("url", &url), ("sshPrivateKey", KEY)])).unwrap();
     for (credentials, expected) in
-        [(Credentials::default(), "there is no SSH key"), (only_key, "ssh-keyscan")]
+        [(Credentials::default(), "no SSH key is configured"), (only_key, "ssh-keyscan")]
     {
         let repository = stage.repositories(credentials).open(&url, Path::new("/")).unwrap();
         let error = repository.observe().unwrap_err().to_string();
@@ -159,7 +161,7 @@ fn missing_credentials_are_reported_before_the_start() {
     assert!(!stage.folder.path().join("record").exists());
 }
 
-/// A Git LFS server whose credentials are requested over SSH.
+/// Tests a Git LFS server that issues its credentials over SSH.
 #[test]
 fn objects_of_git_lfs() {
     let server = Server::start(|_| answer(404, &json!({})));
@@ -174,7 +176,7 @@ fn objects_of_git_lfs() {
     let files = |host: &str| {
         let url = stage.url().replace("example.com", host);
         let fields = [("url", url.as_str()), ("sshPrivateKey", KEY), ("enableLfs", "true")];
-        // The known hosts, and another host's Secret.
+        // Set up the known hosts, and a Secret for another host.
         let mut credentials = ssh_credentials("repository", "ssh://deploy@other.example/a");
         credentials.add(&secret("repository", &fields)).unwrap();
         let repository = stage.repositories(credentials).open(&url, Path::new("/")).unwrap();
@@ -191,7 +193,7 @@ fn objects_of_git_lfs() {
         record.contains("git-lfs-authenticate '") && record.contains("/repo'\\''s' download"),
         "{record}"
     );
-    // Another machine must not be able to cause requests to this one.
+    // Another machine must not be able to cause requests to this machine.
     let error = files("example.com").unwrap_err().to_string();
     assert!(
         error.contains("cannot fetch app/a.yaml from Git LFS: its host is a loopback address"),

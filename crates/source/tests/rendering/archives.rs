@@ -1,4 +1,4 @@
-//! Chart archives, including malicious ones.
+//! Tests of chart archives, including malicious ones.
 
 use std::fmt::Write as _;
 

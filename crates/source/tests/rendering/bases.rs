@@ -1,5 +1,6 @@
-//! Remote bases and files of kustomizations, fetched by Tidegate and built by the real Kustomize without
-//! network access. The expected result is what Kustomize builds from the same files in a single repository.
+//! Tests of remote bases and files of kustomizations. Tidegate fetches them, and the real Kustomize builds
+//! them without network access. The expected result is Kustomize's output for the same files in a single
+//! repository.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -125,7 +126,7 @@ impl RemoteBaseFixture {
         self.bench.locate(&overlay()).unwrap().key
     }
 
-    /// Observes all repositories, and returns which of them have changed.
+    /// Observes all repositories. Returns true for each repository that has changed.
     fn observe(&self) -> Vec<bool> {
         self.repositories.open_sources().iter().map(|known| known.observe_availability()).collect()
     }
@@ -138,11 +139,11 @@ fn overlay() -> ApplicationSource {
 #[test]
 fn a_remote_base_is_built_like_a_local_one() {
     let Some(stage) = RemoteBaseFixture::new() else { return };
-    // The same files in the local repository.
+    // The local repository contains the same files.
     let copy = Command::new("cp").arg("-r").arg(stage.root("base")).arg(stage.bench.path("repo")).status();
     assert!(copy.unwrap().success());
     fs::remove_dir_all(stage.bench.path("repo/.git")).unwrap();
-    // A base in another repository that refers to the first one.
+    // A base in another repository may refer to the first repository.
     let nested = format!("namePrefix: deep-\nresources: ['{}']\n", stage.base("//app?ref=main"));
     stage.bench.write("root/nested/deep/er/kustomization.yaml", &nested);
     stage.commit("nested");
@@ -274,7 +275,7 @@ fn only_allowed_addresses_are_fetched() {
     stage.allow_with(&["http://127.0.0.1"], |url| Err(format!("project team does not permit {url}")), None);
     assert!(stage.error(&kustomization).contains("project team does not permit http://127.0.0.1"));
     assert!(!is_asked(&stage));
-    // Commits of bases need the same signatures as the source's commits.
+    // Commits of bases require the same signatures as the source's commits.
     let wanted = RequiredKeys::new("team", ["4AEE18F83AFDEB23"]).unwrap();
     let now = Timestamp::from_millis(1_795_253_400_000);
     stage.allow_with(&["http://127.0.0.1"], |_| Ok(()), Some((wanted, now)));
@@ -341,8 +342,8 @@ fn hostile_bases() {
     }
     let error = stage.error(&format!("resources: [{}]\n", many.join(", ")));
     assert!(error.contains("more than 100 remote bases"), "{error}");
-    // Loopback and link-local addresses stay forbidden in every spelling, unless an allowed address names
-    // this machine.
+    // Loopback and link-local addresses remain forbidden in every spelling, unless an allowed prefix
+    // explicitly refers to this machine.
     stage.allow(&["*", "https://169.254.169.254"]);
     for (entry, expected) in [
         ("https://127.0.0.1:1/a/b", "is a loopback address"),

@@ -1,5 +1,5 @@
-//! Charts rendered by the real Helm. The expected result is what `helm template` prints with the same
-//! options.
+//! Tests of charts rendered by the real Helm. The expected result is the output of `helm template` with the
+//! same options.
 
 use std::os::unix::fs::symlink;
 
@@ -79,7 +79,7 @@ fn a_chart_is_rendered_for_its_application() {
     assert_eq!(paths, ["web/crds/a.yaml", "web/templates/map.yaml", "web/templates/tests/test.yaml"]);
 }
 
-/// `parameters > valuesObject > values > valueFiles > values.yaml`.
+/// Tests the precedence `parameters > valuesObject > values > valueFiles > values.yaml`.
 #[test]
 fn precedence_of_values() {
     let Some(bench) = bench() else { return };
@@ -126,7 +126,7 @@ fn selection_of_values_files() {
         (json!(["/$ARGOCD_APP_NAME/values.yaml"]), "team"),
         (json!(["envs/*.yaml"]), "b"),
         (json!(["envs/**/*.yaml"]), "c"),
-        // An explicit name takes precedence.
+        // An explicit entry takes precedence over a pattern.
         (json!(["envs/*.yaml", "envs/a.yaml"]), "a"),
         (json!(["envs/a.yaml", "envs/*.yaml"]), "b"),
         (json!(["envs/deep/*.yaml", "envs/**/*.yaml"]), "b"),
@@ -171,7 +171,7 @@ fn values_of_another_repository() {
             "{file}"
         );
     }
-    // A different commit of it is a different input.
+    // A different commit of the referenced source is a different input.
     bench.making.referenced.insert("values".into(), ReferencedSource { repository, commit: newer });
     assert_ne!(bench.locate(&chart(named("$values/envs/a.yaml"))).unwrap().key, first.key);
     assert_eq!(data(&bench, named("$values/envs/a.yaml"))["data"]["value"], "two");
@@ -266,7 +266,7 @@ fn equal_inputs_are_rendered_once() {
     let Some(bench) = bench() else { return };
     let key = |helm: Value| bench.locate(&chart(helm)).unwrap().key;
     let first = key(json!({}));
-    // A different commit that contains the same chart.
+    // This is a different commit with the same chart.
     bench.write("repo/elsewhere/a.yaml", "a");
     bench.commit("repo");
     assert_eq!(key(json!({})), first);
@@ -287,7 +287,7 @@ fn equal_inputs_are_rendered_once() {
     assert_ne!(key(json!({})), first);
 }
 
-/// Helm follows all references in a schema.
+/// Helm would follow all references in a schema.
 #[test]
 fn schemas_are_read_only_from_the_chart() {
     let Some(bench) = bench() else { return };
@@ -334,7 +334,7 @@ fn contents_of_files_are_not_shown_when_a_chart_fails() {
     assert!(error.contains("++++++++, ++++++++") && !error.contains("c4n4ry"), "{error}");
 }
 
-/// Helm would read any file that is named after the comma.
+/// Helm would read any file whose name follows the comma.
 #[test]
 fn a_file_parameter_has_one_name() {
     let Some(bench) = bench() else { return };

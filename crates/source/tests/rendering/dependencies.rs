@@ -1,4 +1,4 @@
-//! Chart dependencies, fetched by Tidegate and rendered by the real Helm.
+//! Tests of chart dependencies that Tidegate fetches and the real Helm renders.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use tidegate_testkit::web::{Page, WebServer};
 use crate::archives::{chart as packed_chart, gzip, sha256, tar};
 use crate::fixture::{RenderFixture, chart, source};
 
-/// Chart in the source repository, and a server with other charts.
+/// A chart in the source repository, and a server with other charts.
 struct DependencyFixture {
     bench: RenderFixture,
     server: WebServer,
@@ -185,7 +185,7 @@ fn the_lock_file_counts() {
     lock("1.0.0", &format!("{}/", stage.url()));
     assert!(stage.rendered_objects().contains(&"other-other 1.0.0 given".to_owned()));
     for (version, repository, expected) in [
-        ("2.0.0", stage.url(), "it has other 2.0.0, but 1.x is required"),
+        ("2.0.0", stage.url(), "it locks other 2.0.0, but 1.x is required"),
         ("1.0.0", "https://example.com".to_owned(), "from another repository"),
     ] {
         lock(version, &repository);
@@ -229,7 +229,7 @@ fn charts_of_the_same_repository() {
     assert_ne!(key(), before);
     for (version, path, expected) in [
         ("2.x", "../../shared/other", "it has version 1.1.0, but 2.x is required"),
-        ("1.x", "../../shared/none", "there is no folder shared/none"),
+        ("1.x", "../../shared/none", "the folder shared/none does not exist"),
         ("1.x", "../../../outside", "leads out of the repository"),
         ("1.x", "/etc", "absolute"),
         ("1.x", "../../shared", "shared has no readable Chart.yaml"),
@@ -267,7 +267,7 @@ fn names_of_repositories_and_registries() {
     assert!(visits.iter().all(|visit| visit.authorization.as_deref() == Some("Basic bWU6aHVudGVyMg==")));
     stage.write_dependencies(json!([{"name": "other", "version": "1.0.0", "repository": "@none"}]));
     assert!(stage.error().contains("no repository Secret of type helm is named \"none\""));
-    // A registry.
+    // The dependency is in a registry.
     let archive = packed("other", "1.4.0");
     let digest = format!("sha256:{}", sha256(&archive));
     let layer = json!({"mediaType": "application/vnd.cncf.helm.chart.content.v1.tar+gzip", "digest": digest});
@@ -317,8 +317,8 @@ fn hostile_dependencies() {
     let archives = [
         (gzip(&tar(&[own, ("other/bomb", b'0', &bomb)])), "more than 128 MiB"),
         (gzip(&tar(&[own, ("other/../../out", b'0', b"x")])), "leads out of the chart"),
-        (gzip(&tar(&[own, ("other/link", b'2', b"")])), "is a link"),
-        (b"nothing".to_vec(), "not a chart archive"),
+        (gzip(&tar(&[own, ("other/link", b'2', b"")])), "contains the link"),
+        (b"nothing".to_vec(), "damaged or not a chart"),
     ];
     for (at, (archive, expected)) in archives.into_iter().enumerate() {
         let version = format!("9.0.{at}");
@@ -338,7 +338,7 @@ fn hostile_dependencies() {
     for (dependency, expected) in [
         (stage.other("8.0.0"), "link-local"),
         (stage.other("8.0.1"), "link-local"),
-        (stage.other("8.0.2"), "digest of the received content does not match"),
+        (stage.other("8.0.2"), "digest of the received archive does not match"),
         (stage.other("7.x"), "no version 7.x"),
         (json!({"name": "../other", "version": "1", "repository": stage.url()}), "not a valid chart name"),
         (json!({"name": "other", "version": "1", "repository": "example.com/a"}), "has no scheme"),

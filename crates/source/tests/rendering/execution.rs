@@ -1,4 +1,4 @@
-//! Running programs: their environment and their limits.
+//! Tests of running programs: their environment and their limits.
 
 use std::path::Path;
 use std::time::Duration;
@@ -105,7 +105,7 @@ fn shutdown_does_not_wait_for_programs() {
     let bench = bench("echo begun >&2; while :; do :; done");
     let tools = bench.making.tools.clone();
     let stopping = std::thread::spawn(move || {
-        // The stop must end the program whether it happens before or after the start.
+        // A stop must end the program, whether it happens before or after the start.
         tools.stop();
     });
     let error = bench.error(&chart(json!({})));
@@ -122,7 +122,7 @@ fn unsafe_file_names_are_rejected() {
     assert!(error.contains("a\\nb.yaml") && error.contains("rename"), "{error}");
 }
 
-/// After a stop, all processes must have ended and all files must be gone.
+/// After a stop, all processes must have exited and all files must be deleted.
 #[test]
 fn stopped_programs_leave_nothing_behind() {
     let bench = bench("echo begun > ../begun; while :; do :; done");

@@ -1,4 +1,4 @@
-//! Repository, and the manifests rendered from it.
+//! Test setup: a repository, and the manifests rendered from it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -93,7 +93,7 @@ impl RenderFixture {
     }
 
     /// Returns the rendering error of a source, after checking that it doesn't contain local paths and that
-    /// all files are gone.
+    /// all files are deleted.
     pub fn error(&self, source: &ApplicationSource) -> String {
         let error = self.rendered_text(source).unwrap_err().to_string();
         assert!(!error.contains("working/work-"), "{error}");

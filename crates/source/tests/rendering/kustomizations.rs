@@ -1,5 +1,5 @@
-//! Kustomizations built by the real Kustomize. The expected result is that of a handwritten file with the
-//! same settings.
+//! Tests of kustomizations built by the real Kustomize. The expected result is the output for a handwritten
+//! file with the same settings.
 
 use std::os::unix::fs::symlink;
 
@@ -74,7 +74,7 @@ fn a_base_and_its_overlay() {
     assert_eq!(bench.objects(&plain).unwrap()[0]["spec"]["replicas"], 2);
 }
 
-/// Each field must have the same effect as `kustomize edit` has on the file.
+/// Each field must have the same effect as the corresponding `kustomize edit` command.
 #[test]
 fn changes_by_a_source() {
     let Some(bench) = bench() else { return };
@@ -153,7 +153,7 @@ fn impossible_changes_are_reported() {
         ),
         (json!({"images": ["nginx"]}), "name=other:tag"),
         (json!({"replicas": [{"name": "web", "count": "many"}]}), "not a valid number"),
-        (json!({"components": ["../../components/none"]}), "the commit has no components/none"),
+        (json!({"components": ["../../components/none"]}), "components/none does not exist in the commit"),
         (json!({"components": ["../../../none"]}), "leads out of the repository"),
         (json!({"version": "v4"}), "source.kustomize.version"),
         (json!({"openapi": {}}), "source.kustomize.openapi is not supported"),
@@ -201,7 +201,7 @@ fn nothing_is_fetched_for_a_kustomization() {
     ] {
         let plugin = "{apiVersion: builtin, kind: ConfigMapGenerator, metadata: {name: a}, files: ['a=http://127.0.0.1/a']}";
         bench.write("repo/base/plugin.yaml", plugin);
-        // Also if the overlay itself doesn't have such fields.
+        // This also applies if the overlay itself doesn't have such fields.
         bench.write("repo/base/kustomization.yaml", &format!("{text}\n"));
         bench.commit("repo");
         let error = bench.error(&overlay(json!({})));
@@ -224,7 +224,7 @@ fn nothing_is_fetched_for_a_kustomization() {
         ("Components: [../../../../elsewhere]", "reads as components"),
         ("HelmCharts: [{name: a}]", "reads as helmCharts"),
         ("configMapGenerator: [{name: a, files: [../elsewhere/a.yaml]}]", "elsewhere/a.yaml"),
-        // Kustomize would reveal whether the file exists.
+        // Kustomize's message would reveal whether the file exists.
         ("configMapGenerator: [{name: a, files: [../../../key]}]", "leads out of the repository"),
         ("secretGenerator: [{name: a, envs: [/etc/passwd]}]", "absolute paths"),
         ("patches: [{path: ../../../../etc/passwd}]", "leads out of the repository"),

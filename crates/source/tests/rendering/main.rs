@@ -1,4 +1,4 @@
-//! Rendering manifests: with the real tools if they are installed, and with misbehaving scripts.
+//! Tests of rendering manifests, with the real tools if they are installed, and with misbehaving scripts.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

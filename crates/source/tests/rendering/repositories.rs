@@ -1,4 +1,4 @@
-//! Charts in Helm repositories and OCI registries.
+//! Tests of charts in Helm repositories and OCI registries.
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -11,7 +11,7 @@ use crate::archives::{Entry, chart, gzip, sha256, tar};
 use crate::fixture::{RenderFixture, source};
 
 const MAP: &str = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: {{ .Release.Name }}}\ndata: {value: '{{ .Values.value }}', version: '{{ .Chart.Version }}'}\n";
-/// `me:hunter2`.
+/// Header with the credentials `me:hunter2`.
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 const CHART_TYPE: &str = "application/vnd.cncf.helm.chart.content.v1.tar+gzip";
 
@@ -23,7 +23,7 @@ struct ChartRepositoryFixture {
 }
 
 impl ChartRepositoryFixture {
-    /// Creates a test setup with a script in place of Helm that prints the chart.
+    /// Creates a test setup in which a script that prints the chart replaces Helm.
     fn new() -> Self {
         let mut bench = RenderFixture::new();
         bench.script("cd \"$3\"; for file in Chart.yaml values.yaml templates/*; do while read -r line; do echo \"$line\"; done < $file; done");
@@ -119,7 +119,7 @@ fn the_newest_allowed_version() {
         assert_eq!(version, expected, "{wanted}");
         assert!(made.contains(&format!("version: {expected}\n")), "{made}");
     }
-    // A single observation, and each archive is fetched once.
+    // There is a single observation, and each archive is fetched once.
     let mut paths = stage.server.requested_paths();
     paths.sort();
     assert_eq!(
@@ -131,7 +131,7 @@ fn the_newest_allowed_version() {
     stage.publish(&["1.0.0", "2.1.0"]);
     assert!(origin.observe_availability());
     assert_eq!(stage.render(&stage.web("*")).unwrap().0, "2.1.0");
-    // Fetched charts stay, also for the next process, and after the server has removed them.
+    // Fetched charts remain available to the next process, and after the server has removed them.
     let again = ChartRepositoryFixture {
         repositories: Repositories::new(RemoteAccess::new(stage.folder.path().join("mirrors"))),
         ..stage
@@ -191,14 +191,14 @@ fn credentials_stay_with_their_server() {
     stage.render(&stage.web("1.0.0")).unwrap();
     assert!(stage.server.requests().iter().all(|visit| visit.authorization.as_deref() == Some(ME)));
     assert!(other.requests().iter().all(|visit| visit.authorization.is_none()));
-    // Redirect targets don't receive them either.
+    // Redirect targets don't receive the credentials either.
     stage.publish(&["2.0.0"]);
     let archive = packed("2.0.0");
     other.add_page("/web-2.tgz", Page::with_body(archive));
     stage.server.add_page("/charts/web-2.0.0.tgz", Page::redirect_to(&other.url("/web-2.tgz")));
     stage.render(&stage.web("2.0.0")).unwrap();
     assert_eq!(other.requests().iter().map(|visit| visit.authorization.clone()).collect::<Vec<_>>(), [None]);
-    // Servers that the index names receive them only if the source allows it.
+    // Servers in the index receive the credentials only if the source allows it.
     let archive = packed("3.0.0");
     other.add_page("/web-3.tgz", Page::with_body(archive.clone()));
     stage.index(
@@ -228,15 +228,15 @@ fn hostile_archives_are_refused() {
     let stage = ChartRepositoryFixture::new();
     let chart_yaml: Entry<'_> = ("web/Chart.yaml", b'0', b"name: web");
     let bomb = vec![b'0'; 200 << 20];
-    // A unique file name.
+    // This file name is unique.
     let outside = format!("tidegate-outside-{}", std::process::id());
     let leads_out = format!("web/../../{outside}");
     let cases: Vec<(Vec<u8>, &str)> = vec![
         (gzip(&tar(&[chart_yaml, (&leads_out, b'0', b"x")])), "leads out of the chart"),
         (gzip(&tar(&[chart_yaml, ("/etc/passwd", b'0', b"x")])), "leads out of the chart"),
         (gzip(&tar(&[chart_yaml, ("alone", b'0', b"x")])), "leads out of the chart"),
-        (gzip(&tar(&[chart_yaml, ("web/link", b'2', b"")])), "is a link"),
-        (gzip(&tar(&[chart_yaml, ("web/link", b'1', b"")])), "is a link"),
+        (gzip(&tar(&[chart_yaml, ("web/link", b'2', b"")])), "contains the link"),
+        (gzip(&tar(&[chart_yaml, ("web/link", b'1', b"")])), "contains the link"),
         (gzip(&tar(&[chart_yaml, ("web/device", b'3', b"")])), "neither a file nor a folder"),
         (gzip(&tar(&[chart_yaml, ("web/a\nb", b'0', b"x")])), "rename it"),
         (gzip(&tar(&[("web/values.yaml", b'0', b"")])), "it has no Chart.yaml"),
@@ -266,8 +266,8 @@ fn misbehaving_servers() {
         stage.index(json!({"web": [{"version": "1.0.0", "urls": urls, "digest": digest}]}))
     };
     for (urls, digest, expected) in [
-        (json!(["web-1.0.0.tgz"]), "00", "digest of the received content does not match"),
-        (json!([]), "", "has no URL for it"),
+        (json!(["web-1.0.0.tgz"]), "00", "digest of the received archive does not match"),
+        (json!([]), "", "has no URL for this version"),
         (json!(["file:///etc/passwd"]), "", "not https://"),
         (json!(["http://169.254.169.254/web.tgz"]), "", "link-local"),
         (json!(["gone.tgz"]), "", "404"),
@@ -280,9 +280,9 @@ fn misbehaving_servers() {
         assert!(error.contains(expected), "{error}");
     }
     for (index, expected) in [
-        ("entries: [", "index.yaml cannot be read"),
-        ("<html>", "index.yaml cannot be read"),
-        ("{}", "it has none"),
+        ("entries: [", "cannot read its index.yaml"),
+        ("<html>", "cannot read its index.yaml"),
+        ("{}", "its charts are: none"),
     ] {
         stage.server.add_page("/charts/index.yaml", Page::with_body(index));
         stage.observe();
@@ -294,7 +294,7 @@ fn misbehaving_servers() {
     assert!(stage.error(&gone).contains("cannot be reached"));
 }
 
-/// The registry requires a token, as most registries do.
+/// Tests a registry that requires a token, like most registries.
 #[test]
 fn charts_of_registries() {
     let stage = ChartRepositoryFixture::new();
@@ -306,9 +306,9 @@ fn charts_of_registries() {
     let of = |repo_url: String, revision: &str| {
         source(json!({"repoURL": repo_url, "chart": "web", "targetRevision": revision}))
     };
-    // The Secret names only the registry, which isn't a prefix of the chart names.
+    // The Secret specifies only the registry, which isn't a prefix of the chart names.
     let error = stage.error(&of(format!("oci://{host}/team"), "*"));
-    assert!(error.contains("cannot be"), "{error}");
+    assert!(error.contains("cannot list its tags"), "{error}");
     stage.secret(json!({
         "type": "helm", "url": format!("{host}/team"), "enableOCI": "true", "insecureOCIForceHttp": "true",
         "username": "me", "password": "hunter2",
@@ -356,7 +356,7 @@ fn charts_of_registries() {
     assert!(
         stage
             .error(&of(format!("oci://{host}/team"), "1.2.1"))
-            .contains("digest of the received content does not match")
+            .contains("digest of the received archive does not match")
     );
     stage.server.add_page("/v2/team/web/manifests/1.2.2", only(Page::with_body(r#"{"layers": []}"#)));
     assert!(stage.error(&of(format!("oci://{host}/team"), "1.2.2")).contains("not a Helm chart"));

@@ -1,4 +1,4 @@
-//! Real repositories that are created and read without a `git` program.
+//! Tests with real repositories that are created and read without a `git` program.
 #![allow(clippy::unwrap_used, clippy::panic, missing_docs, reason = "tests may panic")]
 
 mod signatures;
@@ -267,20 +267,20 @@ fn a_missing_repository_does_not_delay_others() {
     assert_eq!(bench.files(&source("app")).unwrap(), ["app/a.yaml"]);
 }
 
-/// Argo CD's documentation calls these parameter overrides in Git.
+/// Tests source overrides, which Argo CD's documentation calls parameter overrides in Git.
 #[test]
 fn override_files_change_the_source() {
     let bench = SourceFixture::new();
     for file in ["a.yaml", "b.yaml", "c.yaml", "deep/d.yaml"] {
         bench.write(&format!("app/{file}"), MAP);
     }
-    // The application doesn't have a name here, so the file for a named application doesn't apply.
+    // The application doesn't have a name in this test, so the file for a named application doesn't apply.
     bench.write("app/.argocd-source-other.yaml", "directory: {exclude: '*'}");
     for (content, expected) in [
         ("", &["app/a.yaml", "app/b.yaml", "app/c.yaml"][..]),
         ("directory: {recurse: true}", &["app/a.yaml", "app/b.yaml", "app/c.yaml", "app/deep/d.yaml"]),
         ("directory: {exclude: 'b*'}", &["app/a.yaml", "app/c.yaml"]),
-        // The file can't name another location.
+        // The file can't specify another location.
         (
             "path: other\nrepoURL: https://example.com/x\ntargetRevision: gone",
             &["app/a.yaml", "app/b.yaml", "app/c.yaml"],
@@ -307,7 +307,7 @@ fn missing_paths_are_named() {
     let bench = SourceFixture::new();
     fs::create_dir_all(bench.path()).unwrap();
     let open = |url: &str| bench.repositories.open(url, bench.folder.path()).err().unwrap().to_string();
-    assert!(open("./repo").contains("no Git repository"), "an empty folder");
+    assert!(open("./repo").contains("cannot open a Git repository"), "an empty folder");
     assert!(open("./gone").contains("gone"));
     bench.write("app/a.yaml", MAP);
     bench.commit();

@@ -1,4 +1,4 @@
-//! Signatures created by gpg, compared with gpg's own verdicts.
+//! Tests of signatures created by gpg. The results are compared with gpg's own results.
 
 use std::path::Path;
 
@@ -64,7 +64,8 @@ fn ids(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| signed_commits::key_id(name)).collect()
 }
 
-/// Returns the expected error for a row. gpg's verdict counts, except where Tidegate's rules are stricter.
+/// Returns the expected error for a row. It follows gpg's result, except for cases in which Tidegate's rules
+/// are stricter.
 fn expected(row: &Value) -> Option<String> {
     let (name, word) = (row["name"].as_str().unwrap(), row["gpg"].as_str().unwrap());
     let with = |who: &str, rest: &str| Some(format!("with key {}{rest}", signed_commits::key_id(who)));
@@ -89,7 +90,8 @@ fn verdicts_match_gpg() {
     let bench = SignatureFixture::new(&ALL);
     let table = signed_commits::gpg_results();
     assert!(table.len() >= 15);
-    // All keys except frank's, whose valid signatures are not accepted; includes erin, whose key is missing.
+    // The required keys are all keys except frank's, so frank's valid signatures are not accepted. They
+    // include the key of erin, which is missing from the keyring.
     let wanted = ids(&["alice", "bob", "carol", "dora", "erin"]);
     for row in &table {
         let name = row["name"].as_str().unwrap();
@@ -126,7 +128,7 @@ fn a_tag_is_checked_where_the_revision_is_one() {
         ("by-alice", true),
         ("v2.0.0", false),
         ("~2.0.0", false),
-        // A lightweight tag.
+        // This is a lightweight tag.
         ("v3.0.0", true),
         ("", false),
         ("main", false),

@@ -1,4 +1,4 @@
-//! Common parts of the measurements.
+//! Code shared by the measurements.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use tokio::runtime::Runtime;
 
 pub type DiskLog = SledLog;
 
-/// Returns a runtime like the command's: a worker for each processor.
+/// Returns a runtime like that of the command, with one worker thread per processor.
 pub fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().enable_time().build().unwrap()
 }

@@ -9,7 +9,8 @@ use crate::fixtures::{
 
 const WAVES: usize = 20;
 
-/// Returns the flushes per wave and those around the waves: the cost of `WAVES` more waves.
+/// Returns the number of flushes per wave: the additional flushes for `WAVES` more waves, divided by their
+/// number.
 fn measure_flushes(width: usize, make: fn(&str, usize) -> String) -> f64 {
     let count = |waves: usize| {
         let folder = tempfile::tempdir().unwrap();
@@ -37,7 +38,7 @@ pub fn measure() -> Vec<Line> {
                 measure_flushes(width, config_map),
                 measure_flushes(width, deployment)
             );
-            Line::new(format!("flushes per wave of {width} (config maps / Deployments)"), figure, "≤ 3")
+            Line::new(format!("flushes per wave of {width} objects (ConfigMap / Deployment)"), figure, "≤ 3")
         })
         .collect()
 }

@@ -44,7 +44,7 @@ impl Actor for ClosedGate {
     }
 }
 
-/// Starts operations of three manifests each that wait at a gate; returns when all of them wait.
+/// Starts operations with three manifests each. Returns when all operations are waiting at a gate.
 pub async fn start_waiting_operations(
     log: &std::sync::Arc<crate::fixtures::DiskLog>,
     operations: usize,
@@ -65,7 +65,7 @@ pub async fn start_waiting_operations(
     for _ in 0..operations {
         questions.recv().await.unwrap();
     }
-    // The answers are written with the next flush, at most two seconds later.
+    // The gate's answers are written with the next flush, at most two seconds later.
     tokio::time::sleep(Duration::from_secs(5)).await;
     engine
 }
@@ -100,8 +100,8 @@ impl Actor for PollingGate {
     }
 }
 
-/// Measures the number of events per hour of virtual time while operations wait. The log is in memory: virtual time waits for no
-/// disk.
+/// Measures the number of events per hour of virtual time while operations wait. The log is in memory,
+/// because virtual time doesn't wait for a disk.
 fn measure_event_growth() -> Line {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
     let (before, after) = runtime.unwrap().block_on(async {
@@ -140,7 +140,7 @@ pub fn measure() -> Vec<Line> {
     let folder = tempfile::tempdir().unwrap();
     let log = open_log(folder.path());
     let memory = runtime().block_on(async {
-        // The first operations pay for shared data.
+        // The first operations also allocate the shared data.
         let warm = resident_kib();
         let engine = start_waiting_operations(&log, OPERATIONS).await;
         let used = resident_kib().saturating_sub(warm);

@@ -1,8 +1,8 @@
 //! The figures of BENCHMARKS.md: `cargo bench` prints them as a Markdown table.
 //!
-//! A plain program without a statistics harness: the longest measurements take seconds, and some do not measure time. Each runs
-//! in a separate process, without the memory or the caches of another. `cargo bench -- memory` runs only those whose name
-//! contains the word.
+//! This is a plain program without a statistics harness, because the longest measurements take seconds, and
+//! some don't measure time. Each measurement runs in its own process, so that it doesn't share memory or
+//! caches with another one. `cargo bench -- memory` runs only the measurements with this word in their names.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -59,7 +59,7 @@ const MEASUREMENTS: [Measurement; 8] = [
     ("volume", volume::measure),
 ];
 
-/// Variable of the process of one measurement.
+/// Environment variable that makes a child process run only one measurement.
 const ONLY: &str = "TIDEGATE_BENCH_ONLY";
 
 fn main() {
@@ -72,7 +72,7 @@ fn main() {
     }
     let wanted: Vec<String> =
         std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
-    println!("| what | measured | aim |\n| --- | --- | --- |");
+    println!("| measurement | result | target |\n| --- | --- | --- |");
     for (name, _) in MEASUREMENTS {
         if wanted.is_empty() || wanted.iter().any(|word| name.contains(word.as_str())) {
             let status = Command::new(std::env::current_exe().unwrap()).env(ONLY, name).status().unwrap();

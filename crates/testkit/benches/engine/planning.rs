@@ -18,7 +18,7 @@ const WAVES: usize = 100;
 const WIDTH: usize = 100;
 const RUNS: usize = 11;
 
-/// Returns the processor time of this thread: on a shared machine, wall time says little.
+/// Returns the processor time of this thread. On a shared machine, wall time isn't meaningful.
 fn cpu_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     Duration::from_nanos(text.split_whitespace().next().unwrap().parse().unwrap())
@@ -72,13 +72,14 @@ pub fn measure() -> Vec<Line> {
         Timestamp::from_millis(0),
         None,
     ));
-    // The expected state of the cluster after the sync: the same objects, as it would return them.
+    // The expected state of the cluster after the sync: the same objects, in the form in which the cluster
+    // returns them.
     let applied = planned.unwrap().manifests.into_iter().map(|object| LiveObject::share(Arc::new(object)));
     let applied: Vec<LiveObject> = applied.collect();
     let again = time(&applied);
     vec![
         Line::new("plan 10,000 resources in 100 waves, empty cluster", fresh, "≤ 100 ms"),
-        Line::new("plan them again, compared with 10,000 live objects", again, "≤ 100 ms"),
-        Line::new("read their YAML (4 MB) before", format_millis(reading), ""),
+        Line::new("plan the same resources, compared with 10,000 live objects", again, "≤ 100 ms"),
+        Line::new("read the YAML of these resources (4 MB)", format_millis(reading), ""),
     ]
 }

@@ -19,7 +19,7 @@ const RUNS: usize = 3;
 /// time of engine and cluster.
 const START: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Delay of the first readiness after its apply. By then all are applied.
+/// Delay of the first readiness after its apply. By then all objects are applied.
 const FIRST_READY_AFTER: usize = 60_000;
 
 fn manifests(width: usize) -> String {

@@ -32,14 +32,14 @@ struct RunTimes {
 pub fn process_cpu_time() -> Duration {
     let tasks = std::fs::read_dir("/proc/self/task").unwrap();
     let of_thread = |folder: std::path::PathBuf| {
-        // A thread may end meanwhile.
+        // A thread may end before its file is read.
         let text = std::fs::read_to_string(folder.join("schedstat")).unwrap_or_default();
         text.split_whitespace().next().and_then(|nanos| nanos.parse().ok()).unwrap_or(0)
     };
     Duration::from_nanos(tasks.map(|task| of_thread(task.unwrap().path())).sum())
 }
 
-/// Runs one operation for each text with manifests.
+/// Runs one operation for each manifest text.
 fn measure_run(manifests: &[String]) -> RunTimes {
     let folder = tempfile::tempdir().unwrap();
     let log = open_log(folder.path());
@@ -90,9 +90,9 @@ fn measure_median(what: &str, manifests: &[String], tasks: usize) -> [Line; 2] {
         log.flushes
     );
     [
-        Line::new(format!("{what}: from submit to end, dry-run pass included"), detail, "≥ 20,000 tasks/s"),
+        Line::new(format!("{what}: whole operation, with planning and dry run"), detail, "≥ 20,000 tasks/s"),
         Line::new(
-            format!("{what}: its waves alone, without planning and dry run"),
+            format!("{what}: waves only, without planning and dry run"),
             rate(median_of(|run| run.waves)),
             "≥ 20,000 tasks/s",
         ),
@@ -105,7 +105,7 @@ fn measure_config_maps(what: &str, operations: usize, waves: usize, width: usize
     measure_median(what, &manifests.collect::<Vec<String>>(), operations * waves * width)
 }
 
-/// Measures kind groups, which run sequentially: time must grow linearly with their number.
+/// Measures kind groups, which run sequentially, so the time must grow linearly with their number.
 fn measure_kind_groups(groups: usize) -> [Line; 2] {
     let manifests: String =
         (0..groups).map(|i| alternating_resource(&format!("turn-{i:05}"), 1, i)).collect::<String>()

@@ -1,4 +1,4 @@
-//! Peak memory of syncs of many objects, by the command itself on the simulated cluster.
+//! Peak memory of syncs with many objects, measured for the command itself on the simulated cluster.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The control plane of all contenders, and the number of their requests.
+//! Control plane used by all contenders, and the number of their requests.
 
 use std::path::{Path, PathBuf};
 
@@ -7,7 +7,8 @@ use tempfile::TempDir;
 use tidegate_testkit::kube::{ApiClient, ControlPlane, Mark, Options, User};
 use tokio::runtime::{Builder, Runtime};
 
-/// Environment of the contenders. No controllers and no nodes: config maps need none, and they would use processor time.
+/// Environment of the contenders. It doesn't have controllers or nodes, because ConfigMaps don't need them
+/// and they would use processor time.
 pub struct Environment {
     runtime: Runtime,
     control_plane: ControlPlane,
@@ -32,7 +33,8 @@ impl Environment {
         let control_plane = ControlPlane::start(options).unwrap_or_else(|error| panic!("{error}"));
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let observer = runtime.block_on(async { control_plane.client(User::OBSERVER) });
-        // Next to the build, because a temporary folder may be in memory, where syncing to disk costs nothing.
+        // The folder is next to the build output, because a temporary folder may be in memory, where syncing
+        // to disk costs nothing.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         Self { runtime, control_plane, observer, folder }
     }
@@ -54,7 +56,8 @@ impl Environment {
         self.runtime.block_on(self.control_plane.create_namespace("bench")).unwrap()
     }
 
-    /// Checks that all objects exist, and removes them, so that the next contender has the same conditions.
+    /// Checks that all objects exist, then removes them, so that the next contender starts under the same
+    /// conditions.
     pub fn check_and_clear(&self, namespace: &str, expected: usize) {
         let path = format!("/api/v1/namespaces/{namespace}/configmaps");
         self.runtime.block_on(async {

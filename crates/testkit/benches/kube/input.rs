@@ -1,11 +1,11 @@
-//! The manifests.
+//! Manifests for all contenders.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-/// Files in a folder, of one hundred objects each or of one wave.
+/// Files in a folder, each with one hundred objects or one wave.
 pub struct Manifests {
     pub folder: PathBuf,
     pub count: usize,
@@ -16,7 +16,7 @@ pub struct Manifests {
 const FILES: usize = 10;
 
 impl Manifests {
-    /// Writes config maps in this number of waves.
+    /// Writes ConfigMaps, distributed over this number of waves.
     pub fn write(folder: &Path, count: usize, waves: usize) -> Self {
         fs::create_dir_all(folder).unwrap();
         let per_file = count / FILES;

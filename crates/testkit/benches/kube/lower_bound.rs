@@ -1,5 +1,5 @@
-//! Lower bound for any program: one server-side apply per object, 16 at a time, on one HTTP/2 connection. Without reads,
-//! persistence, comparisons or waits, and without reading files.
+//! Lower bound for any program: one server-side apply per object, 16 at a time, on one HTTP/2 connection. It
+//! doesn't include reads, persistence, comparisons, waits or reading files.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -25,7 +25,7 @@ const CONCURRENT_REQUESTS: usize = 16;
 
 type HttpClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// Applies all objects, optionally after a dry run of all. The time includes a new connection.
+/// Applies all objects, optionally after a dry run of all objects. The time includes a new connection.
 pub fn apply_all(kubeconfig: &Path, namespace: &str, manifests: &Manifests, dry_run: bool) -> Duration {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let token = bearer_token(kubeconfig);

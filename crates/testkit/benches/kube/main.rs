@@ -1,10 +1,10 @@
-//! The figures about real clusters in BENCHMARKS.md: `just bench-kube` prints them as Markdown tables.
+//! The figures for real clusters in BENCHMARKS.md: `just bench-kube` prints them as Markdown tables.
 //!
-//! Tidegate against alternatives, on a control plane of this machine, with the same manifests: kubectl, and a bare loop of
-//! requests as a lower bound for any program. Each repetition runs all of them, each time starting with another one, so that a
-//! change of the machine's speed affects all alike. Programs are timed from start to exit. `just bench-kube 3` makes three
-//! repetitions instead of five, and `just bench-kube "one wave" memory` runs only measurements whose name contains one of the
-//! words.
+//! Compares Tidegate with alternatives on a local control plane with the same manifests: kubectl, and a bare
+//! loop of requests as a lower bound for any program. Each repetition runs all contenders, each time starting
+//! with a different one, so that changes in the machine's speed affect all of them equally. Programs are
+//! timed from start to exit. `just bench-kube 3` makes three repetitions instead of five. `just bench-kube
+//! "one wave" memory` runs only measurements whose names contain one of these words.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -41,7 +41,7 @@ const NO_DRY_RUN: &str = "tidegate --no-dry-run, one wave";
 const SERVER_SIDE: &str = "kubectl apply --server-side";
 const CLIENT_SIDE: &str = "kubectl apply";
 const BARE: &str = "bare loop, 16 in flight";
-const BARE_DRY_RUN: &str = "bare loop, a dry run of all before";
+const BARE_DRY_RUN: &str = "bare loop, after a dry run of all objects";
 
 fn main() {
     let text: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
@@ -111,7 +111,7 @@ fn contender_runs<'a>(one: &'a Manifests, ten: &'a Manifests) -> Vec<(&'static s
 
 const FIRST: &str = "first";
 const AGAIN: &str = "again";
-const OUT_OF_SYNC: &str = "again, only what is out of sync";
+const OUT_OF_SYNC: &str = "again, only out-of-sync objects";
 
 /// Targets of the first figure relative to the second.
 const TARGETS: [Target; 7] = [
@@ -188,11 +188,11 @@ fn record_run(
     results.add(what, took, requests, objects);
 }
 
-/// Measures the peak memory of a sync of many objects. In separate runs, because polling takes time.
+/// Measures the peak memory of a sync of many objects. Uses separate runs, because polling takes time.
 fn measure_memory(environment: &Environment) {
     let many = Manifests::write(&environment.folder().join("many"), MEMORY_OBJECTS, 1);
     println!(
-        "\n| {MEMORY_OBJECTS} config maps, one wave | peak of resident memory | aim |\n| --- | --- | --- |"
+        "\n| {MEMORY_OBJECTS} ConfigMaps, one wave | peak resident memory | target |\n| --- | --- | --- |"
     );
     let namespace = environment.namespace();
     let program = Tidegate::new(environment, &namespace);

@@ -28,7 +28,7 @@ impl Program {
         Self { command, errors: environment.folder().join("errors.txt") }
     }
 
-    /// Returns the default kubectl.
+    /// Returns `kubectl apply` with these options and the default settings.
     pub fn kubectl(
         environment: &Environment,
         namespace: &str,
@@ -78,7 +78,7 @@ fn high_water_kib(status: &str) -> Option<u32> {
     line.trim().trim_end_matches("kB").trim().parse().ok()
 }
 
-/// The program under test, with a separate state directory.
+/// The program under test, with its own state directory.
 pub struct Tidegate<'a> {
     environment: &'a Environment,
     namespace: String,
@@ -92,7 +92,7 @@ impl<'a> Tidegate<'a> {
         Self { environment, namespace: namespace.to_owned(), program: program_path(), state }
     }
 
-    /// Returns a sync.
+    /// Returns the command for a sync.
     pub fn sync(&self, manifests: &Manifests, options: &[&str]) -> Program {
         let mut program = Program::new(&self.program, "sync", self.environment, &self.namespace);
         let command = &mut program.command;

@@ -48,7 +48,7 @@ impl Results {
 
     pub fn print(&self, environment: &Environment, aims: &[Target]) {
         println!("Kubernetes 1.{}, {}.\n", environment.minor(), kubectl_version());
-        println!("| program | sync | seconds: median (range) | requests (writes, dry runs among them) |");
+        println!("| program | sync | seconds: median (range) | requests (writes; of these, dry runs) |");
         println!("| --- | --- | --- | --- |");
         let mut rows: Vec<&(RowName, Row)> = self.rows.iter().collect();
         rows.sort_by_key(|((name, _), _)| sort_position(name));
@@ -56,7 +56,7 @@ impl Results {
             let RequestCounts { total, writes, dry_runs } = row.requests[row.requests.len() - 1];
             println!("| {name} | {which} | {} | {total} ({writes}, {dry_runs}) |", row.format_times());
         }
-        println!("\n| aim | measured | |\n| --- | --- | --- |");
+        println!("\n| target | result | |\n| --- | --- | --- |");
         for Target { row: of, baseline, max_ratio } in aims {
             let (Some(row), Some(other)) = (self.row(*of), self.row(*baseline)) else { continue };
             let ratio = row.median() / other.median();
@@ -67,9 +67,7 @@ impl Results {
         let most = row.requests.iter().map(|requests| requests.total).max().unwrap_or(0);
         let ratio = most as f64 / row.objects as f64;
         let met = format_verdict(ratio <= REQUESTS_MAX);
-        println!(
-            "| requests per changed object, all of them counted ≤ {REQUESTS_MAX} | {ratio:.3} | {met} |"
-        );
+        println!("| total requests per changed object ≤ {REQUESTS_MAX} | {ratio:.3} | {met} |");
     }
 }
 

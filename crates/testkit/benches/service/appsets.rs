@@ -1,4 +1,4 @@
-//! A progressive sync, and an unchanged ApplicationSet.
+//! Progressive sync, and refresh of an unchanged ApplicationSet.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::{Line, format_per_item, format_seconds};
 
 const STEPS: usize = 10;
 
-/// Writes an ApplicationSet of all Applications, synced in steps.
+/// Writes an ApplicationSet that generates all Applications and syncs them in steps.
 fn write_appset(fleet: &Fleet) {
     let element = |at: usize| json!({"name": application_name(at), "step": (at % STEPS).to_string()});
     let elements: Vec<_> = (0..fleet.application_count).map(element).collect();
@@ -33,7 +33,7 @@ fn write_appset(fleet: &Fleet) {
     fs::write(fleet.apps().join("set.yaml"), set.to_string()).unwrap();
 }
 
-/// Creates all of them, and then syncs all to another commit.
+/// Creates all Applications, then syncs them to another commit.
 fn measure_change(fleet: &Fleet) -> Cost {
     let service = RunningService::simulated(fleet, &["--refresh-every", "0s"]);
     let number = fleet.application_count;
@@ -111,7 +111,7 @@ pub fn measure_refresh(number: usize) -> Vec<Line> {
         service.wait_until_idle();
         cost
     };
-    // The first refresh has additional requests: the watches start with it.
+    // The first refresh sends additional requests, because it starts the watches.
     let first = compare();
     compare();
     let before = modification_times(&fleet.path().join("state"));

@@ -1,4 +1,4 @@
-//! Many Applications of one repository: each has a folder with four config maps.
+//! Many Applications of one repository, each with its own folder of four ConfigMaps.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +43,8 @@ pub fn program_path() -> PathBuf {
 impl Fleet {
     /// Creates a repository with this number of folders, without Applications.
     pub fn new(application_count: usize) -> Self {
-        // Next to the build, because a temporary folder may be in memory, where syncing to disk costs nothing.
+        // The folder is next to the build output, because a temporary folder may be in memory, where syncing
+        // to disk costs nothing.
         let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let fleet = Self { folder, application_count };
         fs::create_dir_all(fleet.path().join("apps")).unwrap();
@@ -74,7 +75,7 @@ impl Fleet {
         command
     }
 
-    /// Writes another version of an Application's manifests, with an annotation for each of them.
+    /// Writes another version of an Application's manifests, with these annotations on each object.
     pub fn write_manifests(&self, at: usize, version: usize, annotations: &str) {
         let folder = self.repository().join(application_name(at));
         fs::create_dir_all(&folder).unwrap();
@@ -93,7 +94,7 @@ impl Fleet {
         assert!(made.success());
     }
 
-    /// Changes all of them with one commit.
+    /// Changes all Applications with one commit.
     pub fn change_all(&self, version: usize) {
         (0..self.application_count).for_each(|at| self.write_manifests(at, version, ""));
         self.commit();

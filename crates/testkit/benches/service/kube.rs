@@ -1,4 +1,4 @@
-//! Applications as resources of a real control plane, which they deploy to.
+//! Applications as resources of a real control plane, to which their objects are deployed.
 
 use std::process::Stdio;
 use std::thread;
@@ -16,7 +16,7 @@ use crate::{Line, format_per_item, format_seconds};
 
 const IDLE: Duration = Duration::from_secs(60);
 const CONCURRENT_CREATIONS: usize = 16;
-/// Number of timed pushes, each of another Application.
+/// Number of timed pushes, each for a different Application.
 const PUSHES: usize = 5;
 
 struct Environment {
@@ -28,7 +28,8 @@ struct Environment {
 }
 
 impl Environment {
-    /// No controllers and no nodes: config maps need none, and they would use processor time.
+    /// Runs without controllers and nodes, because ConfigMaps don't need them and they would use processor
+    /// time.
     fn start(number: usize) -> Self {
         let options = Options { has_nodes: false, has_controllers: false, ..Options::default() };
         let control_plane = ControlPlane::start(options).unwrap_or_else(|error| panic!("{error}"));
@@ -41,7 +42,7 @@ impl Environment {
         environment
     }
 
-    /// Installs the definitions.
+    /// Installs the custom resource definitions.
     fn install_definitions(&self) {
         let mut crds = self.fleet.command();
         let crds = crds.args(["crds", "-o", "json"]).stderr(Stdio::inherit()).output().unwrap();
@@ -177,7 +178,7 @@ fn measure_comparisons(environment: &Environment, service: &RunningService) -> L
     Line::new(format!("{number} unchanged Applications are compared again"), figure, "0 requests")
 }
 
-/// Measures with the default intervals.
+/// Measures an idle service with the default intervals.
 fn measure_idle(environment: &Environment) -> Line {
     let service = environment.start_service("3m");
     service

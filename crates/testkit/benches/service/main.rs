@@ -1,8 +1,8 @@
 //! The figures of a service in BENCHMARKS.md: `tidegate serve` measured from outside. Times are between two states of its API;
 //! processor time and memory come from the kernel; requests and writes are counted by the cluster.
 //!
-//! `cargo bench --bench service -- rollout storm` runs only these; a number after `=` sets the number of Applications
-//! (`kube=200`). `TIDEGATE_BENCH_PROGRAM` names another build of the program.
+//! `cargo bench --bench service -- rollout storm` runs only these measurements. A number after `=` sets the
+//! number of Applications (`kube=200`). `TIDEGATE_BENCH_PROGRAM` names another build of the program.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -65,7 +65,7 @@ pub fn format_per_item(time: Duration, number: usize) -> String {
 
 fn main() {
     let wanted: Vec<String> = std::env::args().skip(1).filter(|one| !one.starts_with('-')).collect();
-    println!("| what | measured | aim |\n| --- | --- | --- |");
+    println!("| measurement | result | target |\n| --- | --- | --- |");
     for (name, usual, measure) in MEASUREMENTS {
         let number = |word: &String| match word.split_once('=') {
             Some((one, number)) => (one == name).then(|| number.parse().expect("a number after =")),

@@ -144,7 +144,7 @@ fn listen_for_events(service: &RunningService) -> Receiver<(f64, Value)> {
     take
 }
 
-/// Scrolls through the whole list by screens, and waits for the rows of each.
+/// Scrolls through the whole list screen by screen, and waits for the rows of each screen.
 fn scroll_through(browser: &Browser, number: usize) {
     browser.run_async(
         "let top = 0;

@@ -11,13 +11,13 @@ use serde_json::json;
 
 use crate::fleet::Fleet;
 
-/// Minimum interval of polls: each of them costs the service time.
+/// Minimum poll interval, because each poll costs the service time.
 const POLL_INTERVAL_MIN: Duration = Duration::from_millis(250);
 /// Minimum ratio of the interval to the duration of a poll.
 const POLL_INTERVAL_RATIO: u32 = 20;
 /// Maximum interval, so that a temporarily busy service is not polled too late.
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(2);
-/// Time after which the service is idle enough.
+/// Maximum time to wait until the service is idle.
 const IDLE_PERIOD: Duration = Duration::from_secs(40);
 /// Time limit of all measurements.
 const MEASUREMENT_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -42,7 +42,7 @@ pub struct ServiceMetrics {
     pub comparisons: usize,
 }
 
-/// Cost of a period.
+/// Resources used during a period.
 #[derive(Clone, Copy, Debug)]
 pub struct Cost {
     pub cpu_time: Duration,
@@ -76,7 +76,7 @@ impl RunningService {
             }
         }
         let startup_time = started.elapsed();
-        // Drains its output, so that it does not block.
+        // Drains the service's output, so that the service doesn't block.
         thread::spawn(move || lines.for_each(drop));
         Self { child, address, startup_time }
     }
@@ -121,7 +121,7 @@ impl RunningService {
         shown
     }
 
-    /// Waits for a state; returns the cost since the start.
+    /// Waits for a state. Returns the cost since the start of the period.
     pub fn wait_until(
         &self,
         (started, processor): (Instant, Duration),
@@ -140,8 +140,8 @@ impl RunningService {
         }
     }
 
-    /// Waits until the service is idle: almost no processor time for five seconds. Limited, because the log is cleaned up for
-    /// minutes after a storm.
+    /// Waits until the service is idle, that is, until it uses almost no processor time for five seconds. The
+    /// wait is limited, because log cleanup takes minutes after a storm.
     pub fn wait_until_idle(&self) {
         let started = Instant::now();
         let mut before = self.cpu_time();
@@ -159,7 +159,7 @@ impl RunningService {
         (Instant::now(), self.cpu_time())
     }
 
-    /// Sends a push webhook of the repository, for all or for some files.
+    /// Sends a push webhook for the repository, with all files or only some of them.
     pub fn send_push(&self, fleet: &Fleet, files: &[String]) {
         let body = json!({
             "object_kind": "push", "ref": "refs/heads/main", "before": "1".repeat(40),
@@ -175,10 +175,10 @@ impl RunningService {
         assert!(text.starts_with("HTTP/1.0 202"), "{text}");
     }
 
-    /// Returns its processor time.
+    /// Returns the service's processor time.
     pub fn cpu_time(&self) -> Duration {
         let text = fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
-        // Its name may contain spaces; the remainder does not.
+        // The process name may contain spaces; the rest of the line doesn't.
         let fields: Vec<&str> = text.rsplit(')').next().unwrap().split_whitespace().collect();
         let ticks: f64 = fields[11].parse::<f64>().unwrap() + fields[12].parse::<f64>().unwrap();
         Duration::from_secs_f64(ticks / TICKS)
@@ -197,7 +197,7 @@ impl RunningService {
         self.child.wait().unwrap();
     }
 
-    /// Kills it.
+    /// Kills the service.
     pub fn kill(mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
@@ -206,7 +206,7 @@ impl RunningService {
 
 impl Drop for RunningService {
     fn drop(&mut self) {
-        // It has ended already, unless a measurement was aborted.
+        // The service has already exited, unless a measurement was aborted.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! Many Applications on the simulated cluster, which is in the same process.
+//! Many Applications on the simulated cluster, which runs in the service's process.
 
 use std::fs;
 use std::thread;
@@ -12,7 +12,7 @@ const IDLE: Duration = Duration::from_secs(30);
 /// Comparison data is dropped within a minute, and the allocator returns its memory.
 const CACHE_DROPPED_AFTER: Duration = Duration::from_secs(90);
 
-/// Syncs all, leaves them idle, and changes them with one commit.
+/// Syncs all Applications, leaves them idle, and changes them with one commit.
 pub fn measure_storm(number: usize) -> Vec<Line> {
     let fleet = Fleet::new(number);
     fleet.write_applications(Policy::Automated);
@@ -32,7 +32,7 @@ pub fn measure_storm(number: usize) -> Vec<Line> {
     service.wait_until_idle();
     let writes = OBJECTS * number;
     service.stop();
-    // Memory with and without Applications: the cluster and the log are the same.
+    // Measures memory with and without Applications. The cluster and the log are the same in both cases.
     let with = measure_resident(&fleet, number);
     fs::remove_dir_all(fleet.apps()).unwrap();
     fs::create_dir(fleet.apps()).unwrap();
@@ -78,7 +78,7 @@ fn measure_resident(fleet: &Fleet, number: usize) -> u64 {
     resident
 }
 
-/// Kills a service while all its operations wait.
+/// Kills and restarts a service while all its operations are waiting.
 pub fn measure_restart(number: usize) -> Vec<Line> {
     let fleet = Fleet::new(number);
     (0..number).for_each(|at| fleet.write_manifests(at, 1, "tidegate.dev/gate: approval"));

@@ -35,7 +35,7 @@ impl ApiClient {
         Ok(Self { client: Client::try_from(config).map_err(failed)? })
     }
 
-    /// Returns the client, for other kinds of requests.
+    /// Returns the underlying client for requests that this type doesn't support.
     pub fn client(&self) -> &Client {
         &self.client
     }
@@ -69,7 +69,7 @@ impl ApiClient {
         self.send(Method::PATCH, path, "application/merge-patch+json", body).await
     }
 
-    /// Runs a server-side apply. The path names the field manager: `?fieldManager=me`.
+    /// Runs a server-side apply. The path contains the field manager: `?fieldManager=me`.
     pub async fn apply(&self, path: &str, body: &Value) -> Result<Value, CallError> {
         self.send(Method::PATCH, path, "application/apply-patch+yaml", body).await
     }

@@ -54,7 +54,8 @@ pub struct AuditEvent {
 }
 
 impl AuditEvent {
-    /// Returns true if the request is meant to change something. Reviews are creations that don't change anything.
+    /// Returns true if the request is intended to change something. Reviews are creations that don't change
+    /// anything.
     pub fn is_write(&self) -> bool {
         let is_question = matches!(self.group.as_str(), "authorization.k8s.io" | "authentication.k8s.io");
         !is_question

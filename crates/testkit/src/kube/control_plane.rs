@@ -22,7 +22,7 @@ use super::{ApiClient, Assets, Audit, KubeError, Mark, User, node};
 pub struct Options {
     /// Starts nodes. Without nodes, pods are not bound.
     pub has_nodes: bool,
-    /// Starts controllers. Without controllers, objects don't change by themselves.
+    /// Starts controllers. Without controllers, objects don't change automatically.
     pub has_controllers: bool,
     /// Time until a pod becomes ready, unless an annotation sets another time.
     pub ready_after: Duration,

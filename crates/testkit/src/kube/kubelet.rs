@@ -1,4 +1,4 @@
-//! A kubelet that serves logs: a node whose containers write lines when a test asks for them.
+//! A kubelet that serves logs: a node whose containers write lines when a test requests them.
 //!
 //! The API server calls it like any kubelet, over HTTPS, and does not verify its certificate by default. Pods are assigned by
 //! `spec.nodeName`; their status is written by the node simulator or by the test.

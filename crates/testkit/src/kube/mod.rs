@@ -3,8 +3,8 @@
 //! ```no_run
 //! use tidegate_testkit::kube::{ControlPlane, User};
 //! # async fn test() -> Result<(), Box<dyn std::error::Error>> {
-//! let control = ControlPlane::shared(); // one for all tests of a binary; `ControlPlane::start(Options::default())?` for one of your own
-//! let namespace = control.create_namespace("shop").await?; // each test in a namespace of its own
+//! let control = ControlPlane::shared(); // one for all tests of a binary; `ControlPlane::start(Options::default())?` for a separate one
+//! let namespace = control.create_namespace("shop").await?; // each test in its own namespace
 //! let kubeconfig = control.kubeconfig(User::ENGINE); // for the program under test
 //! let mark = control.audit_mark();
 //! // … run it, then read the objects as another user, and its writes in order:
@@ -13,9 +13,10 @@
 //! # Ok(()) }
 //! ```
 //!
-//! A test binary for such tests has `harness = false` and passes its tests to [`suite::main`], which runs them on each available
-//! version of Kubernetes (see `scripts/kube-assets`). If no version is available, each test is reported by name as ignored, or
-//! fails if `TIDEGATE_REQUIRE_KUBE` requires the version (`1.20,1.36`, or `1` for all tested versions).
+//! A test binary for these tests has `harness = false` and passes its tests to [`suite::main`], which runs
+//! them on each available version of Kubernetes (see `scripts/kube-assets`). If no version is available, each
+//! test is reported by name as ignored, or fails if `TIDEGATE_REQUIRE_KUBE` requires the version
+//! (`1.20,1.36`, or `1` for all tested versions).
 //!
 //! ```text
 //!   suite ── ControlPlane ─┬─ server.rs       the three processes, which end with the test process

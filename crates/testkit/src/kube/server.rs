@@ -1,7 +1,7 @@
 //! A server process that ends with the test process, regardless of how the test process ends.
 //!
-//! A shell runs between the two processes and holds one end of a pipe. When the other end is closed, by us or because the test
-//! process is gone, the shell kills the server.
+//! A shell runs between the two processes and holds one end of a pipe. When the other end is closed, either
+//! deliberately or because the test process has exited, the shell kills the server.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -25,7 +25,8 @@ wait "$server"
 kill "$guard"
 "#;
 
-/// Removes a folder when the test process is gone. Servers that are terminating may still write for a moment.
+/// Removes a folder when the test process has exited. Servers that are terminating may still write for a
+/// moment.
 const CLEANUP_SCRIPT: &str = r#"
 read -r _
 for _ in 1 2 3 4 5 6 7 8 9 10; do
@@ -95,7 +96,7 @@ impl Server {
         })
     }
 
-    /// Kills the server, and waits until it is gone.
+    /// Kills the server, and waits until it has exited.
     pub(super) fn kill(&mut self) {
         drop(self.guard.stdin.take());
         // A failed wait for the shell cannot be handled.

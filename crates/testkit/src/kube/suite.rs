@@ -56,9 +56,10 @@ struct TestedVersion {
     is_required: bool,
 }
 
-/// Runs tests, each on its own runtime and with the version in its name: `1.36::waves::in_order`. Accepts the arguments of `cargo
-/// test`. If a version is missing, each of its tests is reported as ignored, or as failed if `TIDEGATE_REQUIRE_KUBE` requires the
-/// version. The quick form of the suites runs on the newest version, and on versions that are required or that the filter names.
+/// Runs tests, each on its own runtime and with the version in its name: `1.36::waves::in_order`. Accepts the
+/// arguments of `cargo test`. If a version is missing, each of its tests is reported as ignored, or as failed
+/// if `TIDEGATE_REQUIRE_KUBE` requires the version. The quick form of the suites runs on the newest version,
+/// and on versions that are required or specified in the filter.
 pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     let mut arguments = Arguments::from_args();
     arguments.test_threads.get_or_insert(CONCURRENT_TESTS);
@@ -131,7 +132,8 @@ fn missing_binaries_message(minor: u32) -> String {
     format!("the binaries of Kubernetes 1.{minor} are missing; run scripts/kube-assets --build")
 }
 
-/// Runs the tests on one version in a separate process, so that its servers are gone before the next version's servers start.
+/// Runs the tests on one version in a separate process, so that its servers have exited before the next
+/// version's servers start.
 fn run_in_subprocess(assets: &Assets) -> bool {
     println!("\nKubernetes 1.{}", assets.minor());
     let program = std::env::current_exe().expect("the path of this executable is known");
@@ -154,7 +156,7 @@ fn build_trials(generation: &TestedVersion, tests: Vec<Test>) -> impl Iterator<I
 /// Creates the trial for a test. `missing` is the reason why there is no control plane.
 fn build_trial(test: Test, missing: Option<String>, is_required: bool) -> Trial {
     let absent = test.input.filter(|input| !input.exists());
-    let absent = absent.map(|input| format!("{} is not there", input.display()));
+    let absent = absent.map(|input| format!("{} does not exist", input.display()));
     Trial::ignorable_test(test.name, move || match missing.as_ref().or(absent.as_ref()) {
         // Files outside of the project may be absent, whereas a control plane can be installed everywhere.
         Some(why) if is_required && missing.is_some() => Err(Failed::from(why)),
@@ -167,7 +169,7 @@ fn build_trial(test: Test, missing: Option<String>, is_required: bool) -> Trial 
     })
 }
 
-/// Environment variable that names the required versions.
+/// Environment variable that lists the required versions.
 const REQUIRED_VARIABLE: &str = "TIDEGATE_REQUIRE_KUBE";
 
 /// The required versions.
@@ -232,7 +234,7 @@ mod tests {
         // A version that was not found is always reported.
         assert_eq!(RequiredVersions::parse("").unwrap().missing_versions(&[20], vec![36]), [36]);
         assert_eq!(all.missing_versions(&[20], vec![36]), [36]);
-        // Only the versions that are named explicitly are searched for.
+        // Only versions that are specified explicitly are searched for.
         assert_eq!(both.missing_versions(&[20], Vec::new()), [36]);
         assert_eq!(both.missing_versions(&[], vec![20, 36]), [20, 36]);
         assert_eq!(both.missing_versions(&[20, 36], Vec::new()), [0_u32; 0]);

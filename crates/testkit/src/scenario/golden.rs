@@ -28,7 +28,7 @@ fn hooks_of_all_phases() -> String {
     .concat()
 }
 
-/// Returns hooks that cannot be tried with a second object, or not with a second object under another name.
+/// Returns hooks that can't be tried with a second object, or only under the same name.
 fn hooks_without_second_object() -> String {
     let service = "spec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}";
     [
@@ -281,8 +281,8 @@ fn has_resource(view: &OperationView, name: &str) -> bool {
     view.resources.iter().any(|result| result.name == name)
 }
 
-/// Returns scenarios in which a user skips a slow hook, marks an object as done that never becomes healthy, or retries a failed
-/// hook while another one is running.
+/// Returns scenarios in which a user skips a slow hook, marks an object that never becomes healthy as done,
+/// or retries a failed hook during another one.
 fn decision_scenarios() -> Vec<Scenario> {
     let slow = ("sim.tidegate.dev/ready-after", "1h");
     let soon = ("sim.tidegate.dev/ready-after", "5m");

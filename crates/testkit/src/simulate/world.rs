@@ -83,7 +83,7 @@ pub fn simulate(seed: u64, trace: bool) -> SimulationReport {
 
 /// A possible next step.
 enum NextStep {
-    /// An input for the engine. It is lost if the engine has crashed meanwhile.
+    /// An input for the engine. It is lost if the engine has crashed in the meantime.
     EngineInput(Input),
     /// The result of a command. It is also lost in a crash.
     CommandResult(Command, Input),
@@ -282,7 +282,7 @@ impl<'a> World<'a> {
         if let Some(batch) = batch
             && !self.append_batch(batch)
         {
-            // The next life starts at the same position.
+            // The next process continues from the same position.
             return self.run_steps();
         }
         for command in commands {
@@ -309,7 +309,7 @@ impl<'a> World<'a> {
             }
         }
         if let Some(Some(wait)) = alarm {
-            // The timer may fire late, and an earlier timer still fires.
+            // The timer may fire late. An earlier timer fires as well.
             let late = Duration::from_millis(self.rng.below(200));
             self.schedule_after(wait + late, NextStep::Timer);
         }

@@ -1,4 +1,5 @@
-//! A new operation for an application with an unfinished one: refused, queued, or superseding.
+//! A new operation for an application that has an unfinished operation: the new one is refused, is queued, or
+//! supersedes the unfinished one.
 
 use std::time::Duration;
 
@@ -79,7 +80,7 @@ async fn a_superseded_operation_ends_first_and_names_its_successor() {
     let id = OperationId(Uuid::from_u128(9));
     let sync = named_sync("fix", &[]);
     let began = tokio::time::Instant::now();
-    // Requested twice, like a caller that records the id first and restarts.
+    // Sends the request twice, as a caller does that records the ID first and then restarts.
     for _ in 0..2 {
         let ensured = engine.ensure_with_policy(
             id,

@@ -1,4 +1,4 @@
-//! Gates that an expression over objects of the cluster opens.
+//! Gates that are opened by an expression over objects of the cluster.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -110,15 +110,21 @@ async fn all_objects_with_the_labels_count() {
     wait_until(&engine, id, |_, reason| reason.contains("there is no ConfigMap in default with role=switch"))
         .await;
     set_switch(&cluster, "b", "off").await;
-    wait_until(&engine, id, |_, reason| reason.contains("default/b: not true: object.data.deploys")).await;
+    wait_until(&engine, id, |_, reason| {
+        reason.contains("default/b: the condition is false: object.data.deploys")
+    })
+    .await;
     set_switch(&cluster, "a", "off").await;
     set_switch(&cluster, "b", "on").await;
-    wait_until(&engine, id, |_, reason| reason.contains("default/a: not true: object.data.deploys")).await;
+    wait_until(&engine, id, |_, reason| {
+        reason.contains("default/a: the condition is false: object.data.deploys")
+    })
+    .await;
     set_switch(&cluster, "a", "on").await;
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
-/// An unreadable object opens no gate, and must be read once possible.
+/// An unreadable object must not open a gate, and must be read as soon as that is possible.
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_object_keeps_the_wave_closed() {
     let (cluster, _, refuses) = recording_cluster();
@@ -133,7 +139,7 @@ async fn an_unreadable_object_keeps_the_wave_closed() {
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
-/// A kill during the wait must leave no gate open.
+/// A crash during the wait must not leave a gate open.
 #[tokio::test(start_paused = true)]
 async fn an_expression_is_evaluated_again_after_a_kill() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());

@@ -1,5 +1,5 @@
-//! Operations of one application from engines with separate logs: the claim separates them. The audit of the
-//! cluster shows the writes and their order.
+//! Operations of one application from engines with separate logs. The claim prevents them from running
+//! concurrently. The cluster's audit log shows the writes and their order.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -206,7 +206,7 @@ async fn an_ended_operation_withdraws_its_request_to_supersede() {
     let cluster = FaultyCluster::reliable();
     let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&cluster).await);
     let first = one.start_slow_sync().await;
-    // It is stopped, so it does not receive the request.
+    // The engine is stopped, so it doesn't receive the request.
     one.engine.shutdown().await;
     let second = submit(&two.engine, &slow_sync(ClaimConflictPolicy::Supersede)).await;
     let wanted = || async {
@@ -299,7 +299,7 @@ async fn an_operation_that_cannot_renew_its_claim_stops_before_the_next_starts()
         }
     });
     let (one, two) = (EngineProcess::on_cluster(&cluster).await, EngineProcess::on_cluster(&calm).await);
-    // A hook of ten seconds in each of many waves.
+    // Each of the many waves has a hook that runs for ten seconds.
     let waves: String = (0..40)
         .map(|wave| config(&format!("c{wave}"), wave, &[]) + &slow_server(&format!("s{wave}"), wave))
         .collect();
@@ -365,7 +365,7 @@ async fn a_claim_that_could_not_be_renewed_is_not_taken() {
         assert!(began.elapsed() < CLAIM_DURATION / 2, "it waited: {:?}", began.elapsed());
         let warning = view.warnings.iter().find(|warning| warning.code == "no-claim").unwrap();
         assert!(
-            warning.message.contains("missing: update Lease in namespace default"),
+            warning.message.contains("permissions: update Lease in namespace default"),
             "{}",
             warning.message
         );
@@ -470,8 +470,8 @@ async fn an_operation_that_can_renew_again_regains_its_claim() {
     assert_eq!(view.warnings, []);
 }
 
-/// The first operation creates the namespace, so its claim is elsewhere. A later operation in the existing
-/// namespace must find it nevertheless.
+/// The first operation creates the namespace, so its claim is stored elsewhere. A later operation in the
+/// existing namespace must still find that claim.
 #[tokio::test(start_paused = true)]
 async fn the_next_operation_finds_the_claim_of_one_that_creates_its_namespace() {
     let cluster = FaultyCluster::reliable();
@@ -525,7 +525,8 @@ fn create_stuck_namespace(sim: &SimCluster, name: &str) {
     delete_namespace(sim, name);
 }
 
-/// Its objects are in another namespace, so only the claim is affected.
+/// Returns a sync whose objects are in another namespace, so that a terminating namespace affects only the
+/// claim.
 fn claiming_sync_in(namespace: &str) -> SyncSpec {
     let here = |text: String| text.replace("metadata:", "metadata:\n  namespace: default");
     let manifests = format!("{}{}", hook("migrate", "PreSync", &[SLOW_MANIFESTS]), config("c", 0, &[]));
@@ -533,7 +534,8 @@ fn claiming_sync_in(namespace: &str) -> SyncSpec {
         .with_request(|request| request.namespace = namespace.into())
 }
 
-/// A terminating namespace accepts no Lease, so the claim must be stored where it is for an absent namespace.
+/// A terminating namespace doesn't accept a Lease, so the claim must be stored in the same place as for a
+/// missing namespace.
 #[tokio::test(start_paused = true)]
 async fn the_claim_for_a_terminating_namespace_is_stored_elsewhere() {
     let cluster = FaultyCluster::reliable();
@@ -553,7 +555,7 @@ async fn the_claim_for_a_terminating_namespace_is_stored_elsewhere() {
     assert!(lease.starts_with("default/tidegate-shop-"), "{lease}");
 }
 
-/// Its deletion starts while the operation holds the claim there.
+/// The deletion of the namespace starts while the operation holds a claim in it.
 #[tokio::test(start_paused = true)]
 async fn a_claim_moves_when_its_namespace_is_deleted() {
     let cluster = FaultyCluster::reliable();
@@ -576,8 +578,8 @@ async fn a_claim_moves_when_its_namespace_is_deleted() {
     assert!(view.claim.unwrap().lease.unwrap().starts_with("default/tidegate-shop-"));
 }
 
-/// If the claim is missing because the namespace is terminating, no rights help except those for the
-/// alternative location.
+/// If the claim can't be created because the namespace is terminating, only rights for the alternative
+/// location can help.
 #[tokio::test(start_paused = true)]
 async fn the_warning_about_a_missing_claim_names_the_terminating_namespace() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, name| {
@@ -599,7 +601,7 @@ async fn the_warning_about_a_missing_claim_names_the_terminating_namespace() {
 }
 
 /// Some reads of a dead operation's claim fail. The claim must still expire once observed for its full
-/// duration, and intermittent failures must not be added up.
+/// duration, and the durations of separate failures must not be added up.
 #[tokio::test(start_paused = true)]
 async fn failed_reads_do_not_prolong_the_wait_for_a_dead_claim() {
     for kind in [ErrorKind::Server, ErrorKind::Unavailable] {

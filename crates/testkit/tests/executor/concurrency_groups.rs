@@ -1,5 +1,5 @@
-//! Operations of a concurrency group: the number in the waves of the group is limited, regardless of kills,
-//! failures and terminations.
+//! Operations of a concurrency group. The number of operations in the group's waves is limited, regardless of
+//! crashes, failures and terminations.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -41,7 +41,7 @@ struct RunnerState {
     max_running: usize,
     /// Order of their starts.
     started: Vec<OperationId>,
-    /// Current process; messages of the others are ignored.
+    /// Current process. Messages from other processes are ignored.
     process: usize,
 }
 
@@ -189,7 +189,8 @@ async fn operations_enter_in_request_order_and_name_their_blockers() {
     assert_eq!((&work.started, work.max_running), (&operations, 2));
 }
 
-/// An operation that was in the group at a kill must keep its place, regardless of the order of resumption.
+/// An operation that was in the group when the process was killed must keep its place, regardless of the
+/// order of resumption.
 #[tokio::test(start_paused = true)]
 async fn a_place_in_the_group_survives_a_kill() {
     let (cluster, log, work) =
@@ -217,7 +218,7 @@ async fn a_place_in_the_group_survives_a_kill() {
     );
 }
 
-/// However it ends, the next one must enter.
+/// Regardless of how the operation ends, the next one must enter the group.
 #[tokio::test(start_paused = true)]
 async fn an_ended_operation_frees_its_place() {
     for how in ["terminated", "failed", "its deadline"] {
@@ -244,7 +245,8 @@ async fn an_ended_operation_frees_its_place() {
     }
 }
 
-/// Two groups, one of them undefined: its operations must not enter, and must not block others.
+/// Two groups, one of them undefined: the operations of the undefined group must not enter it, and must not
+/// block other operations.
 #[tokio::test(start_paused = true)]
 async fn an_undefined_group_is_closed() {
     let (cluster, log, work) =
@@ -255,8 +257,8 @@ async fn an_undefined_group_is_closed() {
     let lost = submit(&engine, &sync_for_application("lost", &config("l", 0, &[gate])), 1).await;
     wait_until(&engine, lost, |view, reason| {
         reason.contains(
-            "it is not defined; define it in the file of `tidegate serve --gates`, or terminate the operation and start a new one with `tidegate \
-             sync --gates FILE`",
+            "it is not defined; define it in the file passed to `tidegate serve --gates`, or terminate the \
+             operation and start a new one with `tidegate sync --gates FILE`",
         ) && view.warnings.iter().any(|warning| warning.message.contains("concurrency:lost"))
     })
     .await;

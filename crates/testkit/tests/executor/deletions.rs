@@ -51,7 +51,7 @@ async fn the_hook_of_an_interrupted_sync_is_deleted_too() {
     });
     let left = Object::try_from(left).unwrap();
     cluster.sim.apply(ApplyRequest::new(left, WriteMode::Apply { force: true })).await.unwrap();
-    // It exists but is not in the log: a search of the application's namespaces finds it.
+    // The hook exists but isn't in the log. A search of the application's namespaces finds it.
     let id = submit(&engine, &deletion(&manifests)).await;
     let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
@@ -174,7 +174,7 @@ impl Layer for UnsearchableCluster {
     }
 }
 
-/// Creates an object that the application `shop` tracks, but that none of our operations has created.
+/// Creates an object that the application `shop` tracks, but that wasn't created by any of our operations.
 async fn create_tracked_object(cluster: &FaultyCluster, kind: &str, namespace: &str, name: &str) {
     let home = if namespace.is_empty() { "default" } else { namespace };
     let mut object = json!({

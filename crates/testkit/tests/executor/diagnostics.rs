@@ -41,7 +41,7 @@ async fn a_crash_looping_pod_is_named() {
     // Without changes there are hardly any reads.
     let count = read_count.load(Ordering::SeqCst);
     assert!((1..20).contains(&count), "{count} reads of pods");
-    // The log contains it after the engine has ended.
+    // The log contains the reason, so another engine on the same log reports it too.
     let other = builder(&FaultyCluster::reliable(), &log).start().await.unwrap();
     let (view, explanation) = other.inspect(id).await.unwrap();
     assert!(explanation.to_string().contains(named), "{explanation}");
@@ -93,8 +93,8 @@ async fn logs_do_not_change_outcomes() {
     }
 }
 
-/// If another user deletes a running hook, in whichever way, the hook must count as failed and must not leave an object
-/// behind.
+/// If another user deletes a running hook, by whatever means, the hook must count as failed and must not
+/// leave an object behind.
 #[tokio::test(start_paused = true)]
 async fn a_hook_deleted_by_another_user_has_failed() {
     for propagation in [Propagation::Background, Propagation::Foreground] {

@@ -1,4 +1,4 @@
-//! Numbered events from the log and live: each once, regardless of gaps.
+//! Numbered events, from the log and live. Each event is received once, regardless of gaps.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn shop() -> SyncSpec {
     )
 }
 
-/// Returns a wave that stays paused, after a number of others.
+/// Returns a sync with several waves, followed by a wave that stays paused.
 fn paused_after(waves: i64) -> SyncSpec {
     let gate = [("tidegate.dev/gate", "nobody")];
     let before: String = (0..waves).map(|wave| config(&format!("c{wave}"), wave, &[])).collect();
@@ -57,7 +57,7 @@ async fn a_subscriber_gets_all_events_after_its_number() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
     let engine = builder(&cluster, &log).start().await.unwrap();
     let id = submit(&engine, &shop()).await;
-    // It need not be in the log yet.
+    // The event doesn't have to be in the log yet.
     let live = collect_events(engine.events(id, 0).await.unwrap()).await;
     assert_eq!(live, recorded_events(&log, id));
     let numbers: Vec<u64> = live.iter().map(|event| event.sequence).collect();
@@ -75,7 +75,7 @@ async fn a_subscriber_gets_all_events_after_its_number() {
         let rest: Vec<Event> = live.iter().filter(|event| event.sequence > after).cloned().collect();
         assert_eq!(collect_events(engine.events(id, after).await.unwrap()).await, rest, "after {after}");
     }
-    // The number is beyond the last event: this is another log, or the log has lost its end.
+    // The number is beyond the last event, so this is another log, or the log has lost its end.
     let mut ahead = engine.events(id, 1000).await.unwrap();
     let next_event = with_time_limit(ahead.next()).await;
     assert!(matches!(next_event, Some(Err(EventGap::Ahead { after: 1000, .. }))), "{next_event:?}");
@@ -94,7 +94,7 @@ async fn a_slow_subscriber_loses_nothing_and_blocks_no_operation() {
     let mut of_one = engine.events(id, 0).await.unwrap();
     let first = with_time_limit(of_one.next()).await.unwrap().unwrap();
     wait_until_paused(&engine, id).await;
-    // More events than the buffer holds for a slow reader.
+    // Emits more events than the buffer holds for a slow reader.
     engine.terminate(id, "ann").await.unwrap();
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Failed);
     let recorded = recorded_events(&log, id);
@@ -155,7 +155,7 @@ async fn events_not_emitted_before_a_crash_are_emitted_after_it() {
         engine.shutdown().await;
         let Ok(id) = id else { continue };
         let Some(left) = replay(&log, id, 0).unwrap() else { continue };
-        // Its mailbox is drained.
+        // Leaves time for the notifier to drain its mailbox.
         tokio::time::sleep(Duration::from_millis(10)).await;
         let before = received.lock().unwrap().1.len();
         assert!(left.events.len() >= before, "only durable events are emitted");
@@ -205,8 +205,8 @@ async fn a_panicking_actor_causes_no_gap() {
     assert!(panicked > 10, "{panicked}");
 }
 
-/// Requests for an inactive operation are recorded outside of an engine, which must emit them when it
-/// resumes.
+/// Requests for an inactive operation are recorded without an engine. The engine that resumes the operation
+/// must emit them.
 #[tokio::test(start_paused = true)]
 async fn events_recorded_without_an_engine_are_emitted_later() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());

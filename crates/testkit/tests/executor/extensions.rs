@@ -68,7 +68,7 @@ async fn a_wave_waits_for_its_gate_and_reports_the_reason() {
     assert_eq!(*requests.lock().unwrap(), vec![("shop".to_owned(), 1, 1); 3]);
 }
 
-/// A gate keeps the receiver of its answers and must report changes itself, because it isn't polled.
+/// A gate keeps the reply port for its answers and must report changes itself, because it isn't polled.
 #[tokio::test(start_paused = true)]
 async fn a_gate_is_queried_once_and_reports_its_changes() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -118,7 +118,7 @@ async fn a_gate_whose_actor_ends_later_is_closed() {
     wait_until(&engine, id, |_, reason| reason.contains("gate night is not running")).await;
 }
 
-/// A sync window must open and close by the clock, and must be checked after a restart as before it.
+/// A sync window must open and close by the clock, and must work the same after a restart.
 #[tokio::test(start_paused = true)]
 async fn a_wave_waits_for_its_sync_window() {
     use tidegate_executor::{GateDefinitions, Targets, Window, WindowKind};
@@ -141,7 +141,7 @@ async fn a_wave_waits_for_its_sync_window() {
     let targets = Targets { definitions: definitions.clone(), ..sync.targets() };
     let lost = engine.submit(sync.request.clone(), targets).await.unwrap();
     wait_until(&engine, lost, |view, reason| {
-        reason.contains("sync window office does not allow it until 2026-01-01T09:00:00Z")
+        reason.contains("sync window office does not allow syncs until 2026-01-01T09:00:00Z")
             && reason.contains("it is not defined")
             && view.warnings.iter().any(|warning| warning.message.contains("window:lost"))
             && view.warnings.iter().all(|warning| !warning.message.contains("window:office"))
@@ -158,7 +158,7 @@ async fn a_wave_waits_for_its_sync_window() {
     tokio::time::sleep(Duration::from_secs(1800)).await;
     assert_eq!(log.recorded_events(id).unwrap().len(), events, "it waits, without an event");
     assert_eq!(cluster.creations_of("c"), 0);
-    // The process is killed; the definitions are stored with the operation.
+    // Simulates a crash. The definitions are stored with the operation.
     let log = log.reopen();
     let a_minute_before = tidegate_testkit::process::START + Duration::from_secs(9 * 3600 - 60);
     let clock = tidegate_executor::RuntimeClock::starting_at(a_minute_before);
@@ -169,7 +169,8 @@ async fn a_wave_waits_for_its_sync_window() {
     assert!(view.finished_at.unwrap() >= a_minute_before + Duration::from_secs(60));
 }
 
-/// The log must not grow while operations are waiting for a gate that repeats itself, doesn't exist, or hangs.
+/// The log must not grow while operations are waiting for a gate that repeats its answer, doesn't exist, or
+/// hangs.
 #[tokio::test(start_paused = true)]
 async fn waiting_at_a_gate_writes_nothing() {
     use tidegate_testkit::operation_events::OperationEvents as _;
@@ -312,7 +313,7 @@ async fn a_runner_is_called_again_with_the_same_ids_after_a_crash() {
     let engine = builder(&cluster, &log).hook_runner("shell", silent).start().await.unwrap();
     let id = submit(&engine, &hook_run_by("shell")).await;
     wait_until(&engine, id, |_, _| !seen.lock().unwrap().is_empty()).await;
-    // The process is killed: its log handle is closed, without a shutdown.
+    // Simulates a crash: the log handle is closed without a shutdown.
     let log = log.reopen();
     let good = callback_actor(recording_runner(&seen, |run| {
         drop(run.reply.send(HookResult::Succeeded(String::new())))
@@ -426,7 +427,7 @@ async fn notifiers_get_durable_events_in_order() {
     let engine =
         builder(&cluster, &log).notifier(dead).notifier(stopped).notifier(good.await).start().await.unwrap();
     let mut listener = engine.events_from_now().await.unwrap();
-    // The health of the last wave is not awaited, so there is a third.
+    // The operation doesn't wait for the health of the last wave, so there is a third wave.
     let manifests =
         [server_deployment("a", 0, &[]), server_deployment("b", 1, &[]), config("c", 2, &[])].concat();
     let id = submit(&engine, &SyncSpec::new(&manifests)).await;

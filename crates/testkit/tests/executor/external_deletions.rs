@@ -1,4 +1,4 @@
-//! Objects of the manifests that others delete.
+//! Objects of the manifests that are deleted by other clients.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -51,7 +51,7 @@ async fn an_externally_deleted_object_is_recreated_once_it_is_gone() {
         .await;
         let (view, _) = engine.inspect(id).await.unwrap();
         assert_eq!(view.message, "waiting for deletion of /ConfigMap/a", "{options} {flag:?}");
-        // Independent of the duration.
+        // The result doesn't depend on the duration.
         tokio::time::sleep(Duration::from_secs(600)).await;
         let released =
             cluster.sim.remove_finalizer(&before.key(), &before.gvk(), before.uid(), HOLD, None).await;

@@ -1,5 +1,5 @@
-//! The log grows with the retained data, not with the number of operations: the log, its files, its
-//! bookkeeping in memory and the entries of the engine exceed the limits of the retention by at most a tenth.
+//! The log grows with the retained data, not with the number of operations. The log, its files, its
+//! bookkeeping in memory and the engine's entries exceed the retention limits by at most a tenth.
 
 use std::path::Path;
 use std::sync::Arc;

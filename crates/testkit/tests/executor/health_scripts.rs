@@ -29,7 +29,8 @@ async fn a_wave_waits_for_a_kind_that_only_a_script_assesses() {
 #[tokio::test(start_paused = true)]
 async fn a_script_that_reads_the_body_opens_the_next_wave() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
-    // Metadata alone is not enough: without the body this is an error and never healthy.
+    // Metadata alone is not enough. Without the object's body, the script fails and the object is never
+    // healthy.
     let there = "if obj.metadata.uid and obj.data ~= nil then return { status = 'Healthy', message = 'there' } end \
                  error('no body')";
     let engine = builder(&cluster, &log).health(rules(there)).start().await.unwrap();
@@ -63,7 +64,7 @@ async fn expressions_in_an_annotation_see_the_whole_object() {
         let first = config("first", 0, &[("tidegate.dev/health-current", expression)]);
         SyncSpec::new(&format!("{first}{}", config("second", 1, &[])))
     };
-    // Metadata alone is not enough: without the body this is never true.
+    // Metadata alone is not enough. Without the object's body, the expression is never true.
     let id = submit(&engine, &judged("metadata.uid != '' && has(self.data)")).await;
     let view = wait_for_end(&engine, id).await;
     assert_eq!(
@@ -73,7 +74,7 @@ async fn expressions_in_an_annotation_see_the_whole_object() {
         view.message
     );
     let id = submit(&engine, &judged("has(data.never)")).await;
-    wait_until(&engine, id, |_, reason| reason.contains("Waiting for the expression current to be true"))
+    wait_until(&engine, id, |_, reason| reason.contains("Waiting for the `current` expression to be true"))
         .await;
     engine.terminate(id, "test").await.unwrap();
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Failed);

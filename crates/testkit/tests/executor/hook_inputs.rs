@@ -1,5 +1,5 @@
-//! Hooks that run only when their inputs have changed: the log records their last run, and the audit of the
-//! cluster shows whether they run again.
+//! Hooks that run only when their inputs have changed. The log records their last run, and the cluster's
+//! audit log shows whether they run again.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Bench {
         assert_eq!(wait_for_end(&self.engine, id).await.phase, OperationPhase::Succeeded);
     }
 
-    /// Ends the process, and starts another process on the log.
+    /// Stops the process, and starts another process on the log.
     async fn restart(&mut self) {
         self.engine.shutdown().await;
         self.log = self.log.reopen();

@@ -1,4 +1,4 @@
-//! Output of running hooks for followers, without any effect on the operation.
+//! Output of running hooks, streamed to followers. It must not affect the operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -72,7 +72,7 @@ async fn each_line_arrives_once_while_the_hook_runs() {
     assert_eq!((source.hook.kind.as_str(), source.hook.namespace.as_str()), ("Job", "default"));
     assert!(source.pod.starts_with("migrate-") && source.container == "main", "{source:?}");
     assert!(*at > tidegate_testkit::process::START, "{at}");
-    // One line per second as it is written, instead of all at the end.
+    // Each line is received when it is written, one per second, instead of all lines at the end.
     for (number, at) in (1..).zip(&times) {
         let late = at.saturating_sub(Duration::from_secs(number));
         assert!(late < Duration::from_secs(2), "line {number} after {at:?}");
@@ -107,7 +107,7 @@ async fn later_hooks_are_followed_and_late_followers_get_earlier_lines() {
         .collect();
     assert_eq!(lines_by_hook(&early.await.unwrap()), expected);
     let mut known = expected.clone();
-    // It had ended before the first follower.
+    // This hook had finished before the first follower connected.
     known.remove("beside");
     assert_eq!(lines_by_hook(&late.await.unwrap()), known);
 }
@@ -156,7 +156,7 @@ async fn followers_never_affect_the_operation() {
         let engine = builder(&cluster, &Log::new()).in_flight(1).start().await.unwrap();
         let id = submit(&engine, &SyncSpec::new(&manifests)).await;
         let mut readers = Vec::new();
-        // More than there may be calls in flight.
+        // Opens more followers than the maximum number of calls in flight.
         for _ in 0..if reader == Reader::None { 0 } else { 4 } {
             let mut output = engine.follow_output(id).await.unwrap();
             readers.push(tokio::spawn(async move {
@@ -212,8 +212,8 @@ async fn secret_values_are_masked_in_every_line() {
     assert!(!format!("{output:?}").contains("canary"));
 }
 
-/// The number of followed containers is limited; the others must follow once there is room, which must be
-/// reported.
+/// The number of followed containers is limited; the remaining containers must be followed once there is
+/// room. Their wait must be reported.
 #[tokio::test(start_paused = true)]
 async fn containers_beyond_the_limit_wait_to_be_followed() {
     let cluster = FaultyCluster::reliable();
@@ -249,8 +249,8 @@ async fn a_cluster_without_logs_is_noted_once_and_the_sync_continues() {
     let duration = [("sim.tidegate.dev/ready-after", "10s")];
     let silent = format!("{}{}", hook("a", "PreSync", &duration), hook("b", "PostSync", &duration));
     let noted = run(&silent, FaultyCluster::reliable()).await;
-    assert!(noted.len() == 1 && noted[0].contains("simulated pods write no logs"), "{noted:?}");
-    // The same for missing rights, and for a server that always fails.
+    assert!(noted.len() == 1 && noted[0].contains("simulated pods do not write logs"), "{noted:?}");
+    // The same is true for missing rights, and for a server that always fails.
     for kind in [ErrorKind::Forbidden, ErrorKind::Server] {
         let refusing = FaultyCluster::new(SimConfig::default(), move |verb, _| {
             if verb == "follow" { CallOutcome::Refuse(kind) } else { CallOutcome::Answer }

@@ -60,7 +60,7 @@ impl Bench {
         configs.map(|(_, _, name)| name).collect()
     }
 
-    /// Returns the reach of the newest plan's query, and its named locations.
+    /// Returns the search scope of the newest plan's query, and the locations in that query.
     fn last_query(&self) -> (SearchScope, Vec<String>) {
         let (reach, places) = self.cluster.queries.lock().unwrap().last().cloned().unwrap();
         (reach, places.into_iter().map(|(_, _, name)| name).collect())
@@ -183,7 +183,7 @@ fn with_prune(sync: &SyncSpec) -> SyncSpec {
     sync.clone().with_request(|request| request.options.prune = true)
 }
 
-/// Two teams have an application of the same name, each with a separate state directory.
+/// Two teams have an application with the same name, each with its own state directory.
 #[tokio::test(start_paused = true)]
 async fn a_namesake_application_is_left_alone_until_it_is_adopted() {
     let first = Bench::new();

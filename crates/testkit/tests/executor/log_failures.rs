@@ -1,4 +1,4 @@
-//! Logs that fail, refuse or hang.
+//! Logs that fail, reject writes, or hang.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -118,14 +118,14 @@ async fn after_a_failed_append_nothing_reaches_the_cluster() {
             assert!(matches!(refused, EngineError::LogFailed { .. }), "{refused}");
             tokio::time::sleep(Duration::from_secs(300)).await;
             assert_eq!(cluster.sim.audit().len(), written, "written after the log failed");
-            // The next process finishes it.
+            // The next process finishes the operation.
             let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
             if engine.list().await.unwrap().is_empty() {
                 continue;
             }
             match engine.resume(shop).await {
                 Ok(()) => {}
-                // The very last event was recorded, but not acknowledged.
+                // The last event was recorded but not acknowledged.
                 Err(EngineError::AlreadyFinished { .. }) if fault == Fault::After => {}
                 Err(error) => panic!("{error}"),
             }
@@ -139,8 +139,9 @@ fn is_disk_full_error(error: &EngineError) -> bool {
     matches!(error, EngineError::LogFailed { reason } if reason.contains("the disk is full"))
 }
 
-/// There is no space for the submitted manifests or the plan. The engine must not record them, and all callers must
-/// receive the log failure. The next process must start or continue the operation under the same id.
+/// There is no space for the submitted manifests or the plan. The engine must not record the operation, and
+/// all callers must get the log failure. The next process must start or continue the operation under the same
+/// ID.
 #[tokio::test(start_paused = true)]
 async fn manifests_on_a_full_disk_fail_the_engine_and_not_the_operation() {
     for room in 0..2 {
@@ -205,7 +206,7 @@ async fn a_refused_operation_does_not_affect_others() {
     }
 }
 
-/// Runs on real threads: the log hangs, but an operation that doesn't need it must respond.
+/// Runs on real threads, because the log hangs, but an operation that doesn't need it must respond.
 #[test]
 fn a_hanging_append_blocks_no_other_operation() {
     for workers in [1, 2] {
@@ -292,7 +293,7 @@ async fn loading_an_operation_does_not_block_others() {
     };
     let (id, phase) = with_time_limit(other).await;
     assert_eq!(phase, OperationPhase::Succeeded);
-    // Its end was emitted: later reads of it do not need the log either.
+    // The end of the operation was emitted, so later reads don't need the log either.
     for _ in 0..2 {
         assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
         let (view, reason) = with_time_limit(engine.inspect(id)).await.unwrap();

@@ -1,5 +1,5 @@
-//! The engine with failing extensions, clusters, logs and clocks: on virtual time, checked by the cluster's
-//! own audit.
+//! The engine with failing extensions, clusters, logs and clocks. The tests run on virtual time and check the
+//! cluster's own audit log.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Terminating namespaces must fail operations, and unreadable ones must not.
+//! Terminating namespaces must make operations fail, and unreadable namespaces must not.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -36,7 +36,7 @@ async fn a_namespace_deleted_during_its_writes_fails_the_operation() {
     let first = submit(&engine, &team_sync()).await;
     assert_eq!(wait_for_end(&engine, first).await.phase, OperationPhase::Succeeded);
     armed.set(cluster.sim.clone()).ok().unwrap();
-    // The server keeps updating existing objects of such a namespace.
+    // The server still accepts updates of existing objects in a terminating namespace.
     let second = submit(&engine, &team_sync()).await;
     let view = wait_for_end(&engine, second).await;
     assert_eq!(view.phase, OperationPhase::Failed);
@@ -59,11 +59,11 @@ async fn nothing_is_written_into_a_terminating_namespace() {
     assert_eq!(of_second.count(), 0);
 }
 
-/// It is deleted after the last write, while the last hook is still running.
+/// The namespace is deleted after the last write, while the last hook is still running.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_before_the_end_fails_the_operation() {
     for forbidden in [false, true] {
-        // Users who may only read namespaces one by one must be notified as well.
+        // Users who may only read individual namespaces must also be notified.
         let cluster = FaultyCluster::new(SimConfig::default(), move |verb, name| {
             let is_namespaces = ["list", "watch"].contains(&verb) && name == "Namespace";
             if forbidden && is_namespaces {
@@ -92,7 +92,7 @@ async fn a_namespace_deleted_before_the_end_fails_the_operation() {
     }
 }
 
-/// The operation ends before a notification; the final check must find it.
+/// The operation ends before the notification arrives, so the final check must find the deletion.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_at_the_last_moment_fails_the_operation() {
     let armed: Arc<OnceLock<SimCluster>> = Arc::default();
@@ -113,7 +113,7 @@ async fn a_namespace_deleted_at_the_last_moment_fails_the_operation() {
     assert!(view.message.starts_with("namespace team is being deleted"), "{}", view.message);
 }
 
-/// It was deleted with its content while the engine was down.
+/// The namespace was deleted with its content while the engine was down.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_deleted_during_downtime_fails_the_operation() {
     let (cluster, log) = (FaultyCluster::reliable(), Log::new());
@@ -161,7 +161,8 @@ fn create_namespace(sim: &SimCluster) {
     sim.apply(external_write(Object::try_from(team).unwrap())).now_or_never().unwrap().unwrap();
 }
 
-/// It was re-created before the engine was back: the new namespace lacks the objects of earlier waves.
+/// The namespace was recreated before the engine restarted. The new namespace lacks the objects of earlier
+/// waves.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_recreated_during_downtime_fails_the_operation() {
     for brings in [true, false] {
@@ -187,7 +188,7 @@ async fn a_namespace_recreated_during_downtime_fails_the_operation() {
     }
 }
 
-/// The same while the engine cannot reach the cluster for a long time.
+/// The same happens while the engine can't reach the cluster for a long time.
 #[tokio::test(start_paused = true)]
 async fn a_namespace_recreated_during_an_outage_fails_the_operation() {
     let away: Arc<std::sync::atomic::AtomicBool> = Arc::default();
@@ -223,8 +224,8 @@ async fn a_namespace_recreated_during_an_outage_fails_the_operation() {
     assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
 }
 
-/// The first attempt finds the namespace terminating. Once the namespace is gone, it must be recreated, which the
-/// original plan doesn't contain.
+/// The first attempt finds the namespace terminating. Once the namespace has been deleted, it must be
+/// recreated, which the original plan doesn't contain.
 #[tokio::test(start_paused = true)]
 async fn a_later_attempt_recreates_a_namespace_that_was_terminating() {
     let cluster = FaultyCluster::reliable();
@@ -262,7 +263,7 @@ async fn a_later_attempt_recreates_a_namespace_that_was_terminating() {
     }
 }
 
-/// A later attempt after the loss of the namespace must fail because of it, and report it.
+/// A later attempt after the loss of the namespace must fail for that reason, and report it.
 #[tokio::test(start_paused = true)]
 async fn every_attempt_names_the_missing_namespace() {
     let cluster = FaultyCluster::reliable();
@@ -287,8 +288,8 @@ async fn every_attempt_names_the_missing_namespace() {
     assert!(view.message.contains("reason: namespace far does not exist"), "{}", view.message);
 }
 
-/// A user may be permitted to create a hook but not to read it; without an existing hook that must not
-/// matter.
+/// A user may be permitted to create a hook but not to read it; this must not matter if the hook doesn't
+/// exist.
 #[tokio::test(start_paused = true)]
 async fn without_deletions_no_read_permission_is_needed() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, name| match (verb, name) {
@@ -302,7 +303,7 @@ async fn without_deletions_no_read_permission_is_needed() {
     assert_eq!(cluster.creations_of("check"), 1);
 }
 
-/// Everything that is missing must be named before any attempt.
+/// Every missing right must be reported before any attempt.
 #[tokio::test(start_paused = true)]
 async fn missing_rights_prevent_all_writes() {
     let cluster = FaultyCluster::new_without_rights(&["patch"]);
@@ -317,7 +318,7 @@ async fn missing_rights_prevent_all_writes() {
         view.message
     );
     assert_eq!(cluster.sim.audit().len(), 0, "there was no attempt");
-    // Without a dry run some rights may be granted during the operation.
+    // Without a dry run, some rights may be granted during the operation.
     let id = submit(&engine, &sync.with_request(|request| request.options.skip_dry_run = true)).await;
     let view = wait_for_end(&engine, id).await;
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);

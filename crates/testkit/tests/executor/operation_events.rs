@@ -23,8 +23,8 @@ fn ignoring(fields: IgnoreDifference) -> impl FnOnce(&mut SyncRequest) {
     }
 }
 
-/// Another engine creates the plan after the resume. The ignored differences and the tracking marks must come from the
-/// log.
+/// Another engine creates the plan after the resume. It must take the ignored differences and the tracking
+/// marks from the log.
 #[tokio::test(start_paused = true)]
 async fn ignored_differences_and_tracking_marks_are_recorded() {
     let pointer = IgnoreDifference { json_pointers: vec!["/data/a".to_owned()], ..Default::default() };

@@ -14,7 +14,7 @@ use crate::support::{
     wait_until,
 };
 
-/// Returns a cluster that is unavailable between two times after its creation.
+/// Returns a cluster that is unavailable during a period, given in seconds after its creation.
 fn unavailable_between(from: u64, until: u64, fate: CallOutcome) -> Arc<FaultyCluster> {
     let began = tokio::time::Instant::now();
     FaultyCluster::new(SimConfig::default(), move |_, _| {
@@ -29,8 +29,8 @@ fn shop() -> SyncSpec {
     SyncSpec::new(&format!("{migrate}{api}{}{}", config("a", 1, &[]), hook("smoke", "PostSync", &[])))
 }
 
-/// At any time of the outage and with any error, the operation must continue afterwards, and each hook must
-/// run once.
+/// Regardless of the time of the outage and the error, the operation must continue afterwards, and each hook
+/// must run once.
 #[tokio::test(start_paused = true)]
 async fn an_operation_survives_an_outage_of_minutes() {
     let kinds = [
@@ -68,7 +68,7 @@ async fn the_start_and_cause_of_an_outage_are_reported() {
     );
     assert_eq!(view.message, "waiting for the cluster to answer: injected: Unavailable");
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
-    // During a wait only watches fail.
+    // Only watches fail during the wait.
     let cluster = unavailable_between(25, 300, CallOutcome::Refuse(ErrorKind::Unavailable));
     let engine = builder(&cluster, &Log::new()).start().await.unwrap();
     let slow = server_deployment("api", 0, &[("sim.tidegate.dev/ready-after", "200s")]);
@@ -93,8 +93,8 @@ async fn failing_watches_are_reported() {
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
-/// It accepts connections without responses: the open watch stays silent, and each read hangs until its time
-/// limit.
+/// The cluster accepts connections but doesn't respond. The open watch stays silent, and each read hangs
+/// until its time limit.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_cluster_is_reported_after_the_first_read() {
     let began = tokio::time::Instant::now();
@@ -108,7 +108,7 @@ async fn a_hanging_cluster_is_reported_after_the_first_read() {
     let named = "watches of the cluster have been failing for";
     wait_until(&engine, id, |_, explanation| explanation.contains(named)).await;
     let explained = engine.inspect(id).await.unwrap().1.to_string();
-    // A read every 15 s, with a time limit of 75 s.
+    // There is a read every 15 s, with a time limit of 75 s.
     let after = began.elapsed();
     assert!(after <= Duration::from_secs(20 + 15 + 75 + 5), "{after:?}: {explained}");
     // The age counts from the start of the read, not from its time limit.
@@ -119,7 +119,7 @@ async fn a_hanging_cluster_is_reported_after_the_first_read() {
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
 }
 
-/// A list that hangs must be reported like a refused one, although reads compensate for it.
+/// A list that hangs must be reported like a rejected list, although periodic reads compensate for it.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_watch_is_reported_when_its_call_times_out() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, _| match verb {
@@ -148,7 +148,7 @@ async fn a_deadline_ends_the_wait() {
     assert!(began.elapsed() < Duration::from_secs(300), "{:?}", began.elapsed());
 }
 
-/// A call without an end must be aborted and retried.
+/// A call that never returns must be aborted and retried.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_call_is_aborted() {
     for verb in ["discover", "live", "check", "apply", "get", "release"] {
@@ -188,16 +188,16 @@ async fn the_cause_of_a_delay_is_reported_before_calls_fail() {
     assert_eq!(
         explanation.to_string(),
         format!(
-            "planning; the cluster asks to slow down until {until} (less than 9 s): 429 Too Many Requests to GET /api; trying again"
+            "planning; the cluster is rate limiting requests until {until} (less than 9 s): 429 Too Many Requests to GET /api; trying again"
         )
     );
     let silent =
-        Backpressure::Unresponsive { elapsed: remaining, message: "no answer to GET /api".to_owned() };
+        Backpressure::Unresponsive { elapsed: remaining, message: "no response to GET /api".to_owned() };
     *cluster.backpressure.lock().unwrap() = Some(silent.clone());
     let explanation = engine.inspect(id).await.unwrap().1;
     assert_eq!(
         explanation.to_string(),
-        "planning; the cluster has not answered for 8 s: no answer to GET /api; trying again"
+        "planning; the cluster has not answered for 8 s: no response to GET /api; trying again"
     );
     assert_eq!(explanation.action.to_string(), cluster_answers);
     *cluster.backpressure.lock().unwrap() = None;
@@ -252,7 +252,7 @@ async fn a_termination_takes_at_most_five_seconds_whatever_hangs() {
             CallOutcome::Answer => {
                 assert_eq!((view.phase, &*view.message), (OperationPhase::Failed, "Operation terminated"));
             }
-            // It may still be running in the cluster, which is reported.
+            // The result must report that the hook may still be running in the cluster.
             _ => {
                 assert_eq!(view.phase, OperationPhase::Error, "{what}: {}", view.message);
                 assert_eq!(view.message, "Operation termination had errors", "{what}");

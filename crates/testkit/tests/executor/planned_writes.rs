@@ -33,7 +33,7 @@ async fn run(cluster: &std::sync::Arc<FaultyCluster>, sync: &SyncSpec) -> Operat
     view
 }
 
-/// No definition provides the kind, so there must be no wait.
+/// No definition provides the kind, so the operation must not wait for it.
 #[tokio::test(start_paused = true)]
 async fn a_kind_without_a_definition_is_an_ordinary_failure() {
     let cluster = FaultyCluster::reliable();
@@ -51,7 +51,8 @@ async fn a_kind_without_a_definition_is_an_ordinary_failure() {
     assert_eq!(cluster.creations_of("rescue"), 1);
 }
 
-/// The operation doesn't wait either if its definition serves another version, or if its names are taken.
+/// The operation must not wait either if the definition of the kind serves another version, or if its names
+/// are already in use.
 #[tokio::test(start_paused = true)]
 async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
     let skip = format!("{}: {}", SKIP.0, SKIP.1);
@@ -80,7 +81,8 @@ async fn a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once() {
     }
 }
 
-/// The plan of the first attempt is invalid; another operation provides the definition before the second.
+/// The plan of the first attempt is invalid. Another operation provides the definition before the second
+/// attempt.
 #[tokio::test(start_paused = true)]
 async fn an_external_definition_makes_a_retry_succeed() {
     let cluster = FaultyCluster::reliable();
@@ -163,7 +165,7 @@ async fn an_object_being_deleted_is_not_deleted_again() {
         assert_eq!(view.phase, OperationPhase::Failed, "{}", view.message);
         let old = view.resources.iter().find(|result| result.name == "old").unwrap();
         assert_eq!((old.status, old.hook_phase), (None, Some(OperationPhase::Failed)));
-        let reason = "not gone when the operation's deadline passed: deletion requested; waits for finalizer sim.tidegate.dev/stuck-deleting";
+        let reason = "not deleted when the operation's deadline passed: deletion requested; waits for finalizer sim.tidegate.dev/stuck-deleting";
         assert_eq!(old.message, reason);
         let new = view.resources.iter().find(|result| result.name == "new").unwrap();
         assert_eq!(new.status, Some(ResultCode::Synced), "a last wave applies at once");
@@ -172,8 +174,8 @@ async fn an_object_being_deleted_is_not_deleted_again() {
     assert_eq!(deletions.count(), 1);
 }
 
-/// Deletion and re-creation: while a finalizer keeps the old object the operation must report it, and delete
-/// it once.
+/// Deletion and recreation. While a finalizer keeps the old object, the operation must report the finalizer,
+/// and must delete the object only once.
 #[tokio::test(start_paused = true)]
 async fn a_recreation_waits_until_the_old_object_is_gone() {
     let held = ("sim.tidegate.dev/outcome", "stuck-deleting");
@@ -201,7 +203,7 @@ async fn a_recreation_waits_until_the_old_object_is_gone() {
         let reason = "deletion requested; waits for finalizer sim.tidegate.dev/stuck-deleting";
         wait_until(&engine, id, |_, explanation| explanation.contains(&what) && explanation.contains(reason))
             .await;
-        // Independent of the duration: the call is not repeated.
+        // The call isn't repeated, regardless of the duration.
         tokio::time::sleep(std::time::Duration::from_secs(3600)).await;
         let object = cluster.sim.objects().into_iter().find(|object| object.kind() == kind).unwrap();
         let key = ObjectKey::new(object.group(), kind, "default", "a");

@@ -36,7 +36,7 @@ async fn pruned_objects_may_be_gone_already() {
     }
 }
 
-/// It must report the finalizer as long as it exists, and end when it is removed.
+/// The operation must report the finalizer as long as it exists, and end when the finalizer is removed.
 #[tokio::test(start_paused = true)]
 async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     let cluster = FaultyCluster::reliable();
@@ -59,7 +59,7 @@ async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     wait_until(&engine, second, |view, reason| seen(view) == stays && reason.contains(message)).await;
     // The last wave applies its objects immediately.
     assert_eq!(cluster.creations_of("new"), 1);
-    // A later process knows it too.
+    // A later process reports this too.
     engine.shutdown().await;
     let engine = builder(&cluster, &log.reopen()).start().await.unwrap();
     engine.resume(second).await.unwrap();
@@ -75,7 +75,8 @@ async fn an_operation_waits_for_pruned_objects_and_names_their_finalizers() {
     assert_eq!(seen(&view), Some((Some(ResultCode::Pruned), String::new())));
 }
 
-/// A wave before others must apply after its pruned objects are gone, not while they are terminating.
+/// If other waves follow, a wave must apply its objects only after its pruned objects have been deleted, not
+/// while they are terminating.
 #[tokio::test(start_paused = true)]
 async fn a_wave_applies_when_its_pruned_objects_are_gone() {
     let (sim, seen) = (Arc::new(OnceLock::<SimCluster>::new()), Arc::new(OnceLock::new()));

@@ -1,4 +1,4 @@
-//! Manifests that server-side apply refuses, on the simulated cluster.
+//! Manifests that server-side apply rejects, on the simulated cluster.
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::operation::OperationView;
@@ -34,10 +34,11 @@ fn env(cluster: &FaultyCluster) -> Option<Value> {
 /// Returns true if the object was applied on the client side, with a warning.
 fn is_client_side(view: &OperationView) -> bool {
     let mut warnings = view.resources[0].warnings.iter();
-    warnings.any(|warning| warning.contains("applied on the client side (ServerSideApply=auto)"))
+    warnings.any(|warning| warning.contains("applied client-side (ServerSideApply=auto)"))
 }
 
-/// The error names the list, the container, the key and the remedy. The operation must not write to the cluster.
+/// The error contains the list, the container, the key and the remedy. The operation must not write to the
+/// cluster.
 #[tokio::test(start_paused = true)]
 async fn repeated_keys_are_named_with_the_way_out() {
     let repeated = json!([variable("R", "5"), variable("R", "6")]);
@@ -67,8 +68,8 @@ async fn repeated_keys_are_named_with_the_way_out() {
     }
 }
 
-/// With `auto`, the object is applied on the client side as long as it needs that, and its removed variables are
-/// removed.
+/// With `auto`, the object is applied on the client side as long as necessary, and variables that were
+/// removed from the manifest are removed from the object.
 #[tokio::test(start_paused = true)]
 async fn repeated_keys_are_applied_on_the_client_side_with_auto() {
     let cluster = FaultyCluster::reliable();

@@ -77,7 +77,8 @@ async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     }
 }
 
-/// Only the creation under the actual name counts: a server may refuse only that name, or only another name.
+/// Only the creation under the actual name counts, because a server may reject only that name, or only
+/// another name.
 #[tokio::test(start_paused = true)]
 async fn refusals_of_another_name_do_not_decide() {
     for (refused, outcome, deletions) in
@@ -104,7 +105,7 @@ async fn refusals_of_another_name_do_not_decide() {
             let id = submit(&engine, &sync("b")).await;
             assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded, "{options}");
             is_strict.store(true, Ordering::SeqCst);
-            // Its selector cannot be changed.
+            // The selector of `c` can't be changed.
             let id = submit(&engine, &sync("c")).await;
             let view = wait_for_end(&engine, id).await;
             assert_eq!(view.phase, outcome, "{refused}, {options}: {}", view.message);
@@ -115,7 +116,7 @@ async fn refusals_of_another_name_do_not_decide() {
     }
 }
 
-/// Returns the status of the only object, whether it is an estimate, and its differences.
+/// Returns the status of the only object, true if the status is an estimate, and the object's differences.
 async fn difference(
     cluster: &FaultyCluster,
     question: ComparisonPurpose,
@@ -155,7 +156,7 @@ async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
         assert_eq!(paths, ["/data/b", "/metadata/annotations/theirs"], "{options}");
         let by_manifests = difference(&cluster, ComparisonPurpose::Manifests, &sync).await;
         assert_eq!(by_manifests, (ObjectStatus::Same, false, Vec::new()), "{options}");
-        // This sync would leave it unchanged.
+        // A sync with this option would leave the object unchanged.
         let only = sync
             .clone()
             .with_request(|request| request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned()));

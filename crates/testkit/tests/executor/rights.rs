@@ -41,12 +41,12 @@ async fn every_right_a_task_needs_is_reported_at_once() {
         (
             "a new object that would be replaced",
             config("a", 0, &[("argocd.argoproj.io/sync-options", "Replace=true")]),
-            format!("missing: create, {sees}, watch ConfigMap"),
+            format!("permissions: create, {sees}, watch ConfigMap"),
         ),
         (
             "a new object that would be deleted to be replaced, were it there",
             config("a", 0, &[("argocd.argoproj.io/sync-options", "Replace=true,Force=true")]),
-            format!("missing: create, {sees}, watch ConfigMap"),
+            format!("permissions: create, {sees}, watch ConfigMap"),
         ),
     ] {
         let warnings =
@@ -58,11 +58,11 @@ async fn every_right_a_task_needs_is_reported_at_once() {
 #[tokio::test(start_paused = true)]
 async fn existing_objects_need_other_rights() {
     for (option, expected) in [
-        ("", "missing: get, list, patch, watch ConfigMap"),
-        ("Replace=true", "missing: get, list, update, watch ConfigMap"),
-        ("Replace=true,Force=true", "missing: create, delete, get, list, watch ConfigMap"),
-        ("Force=true", "missing: create, delete, get, list, patch, watch ConfigMap"),
-        ("ServerSideApply=false", "missing: get, list, patch, watch ConfigMap"),
+        ("", "permissions: get, list, patch, watch ConfigMap"),
+        ("Replace=true", "permissions: get, list, update, watch ConfigMap"),
+        ("Replace=true,Force=true", "permissions: create, delete, get, list, watch ConfigMap"),
+        ("Force=true", "permissions: create, delete, get, list, patch, watch ConfigMap"),
+        ("ServerSideApply=false", "permissions: get, list, patch, watch ConfigMap"),
     ] {
         let calm = FaultyCluster::reliable();
         let engine = builder(&calm, &Log::new()).start().await.unwrap();
@@ -76,7 +76,8 @@ async fn existing_objects_need_other_rights() {
     }
 }
 
-/// A user without the rights to read for the plan must also get the rights of later steps.
+/// A user who isn't permitted to read objects for the plan must also get a list of the rights for later
+/// steps.
 #[tokio::test(start_paused = true)]
 async fn a_refused_read_names_the_rights_of_later_steps() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, _| match verb {
@@ -93,7 +94,7 @@ async fn a_refused_read_names_the_rights_of_later_steps() {
     }
 }
 
-/// Periodic reads replace the watch.
+/// Periodic reads replace the watch if watching isn't permitted.
 #[tokio::test(start_paused = true)]
 async fn a_missing_watch_right_does_not_prevent_writes() {
     let cluster = FaultyCluster::new_without_rights(&["list", "watch"]);

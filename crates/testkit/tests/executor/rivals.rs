@@ -1,5 +1,5 @@
-//! Two operations of one application with separate logs, like two runners with empty state directories:
-//! neither may delete or take over running objects of the other.
+//! Two operations of one application with separate logs, like two runners with empty state directories.
+//! Neither may delete or take over the other's running objects.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn has_hook_write(entries: &[AuditEntry]) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn the_running_hook_of_another_operation_is_awaited_and_named() {
-    // A hook kept by its policy is overwritten, and cannot become another version.
+    // A hook that its policy keeps is overwritten, and can't be changed to another version.
     for (policy, version) in [("BeforeHookCreation", "1"), ("HookSucceeded", "2"), ("HookFailed", "2")] {
         let policy = [("argocd.argoproj.io/hook-delete-policy", policy)];
         let cluster = FaultyCluster::reliable();
@@ -63,7 +63,8 @@ async fn the_running_hook_of_another_operation_is_awaited_and_named() {
     }
 }
 
-/// The first operation is not resumed: its hook must block until it ends, and then be replaced.
+/// The first operation isn't resumed. Its hook must block the second operation until the hook has finished,
+/// and then be replaced.
 #[tokio::test(start_paused = true)]
 async fn the_hook_of_a_dead_operation_blocks_until_it_ends() {
     let cluster = FaultyCluster::reliable();
@@ -80,7 +81,7 @@ async fn the_hook_of_a_dead_operation_blocks_until_it_ends() {
     assert_eq!(writes_of(&cluster, one).iter().filter(|entry| entry.verb == Verb::Delete).count(), 0);
 }
 
-/// Neither a deadline nor a clean-up policy may end an object of another operation.
+/// Neither a deadline nor a clean-up policy may delete an object of another operation.
 #[tokio::test(start_paused = true)]
 async fn deadlines_count_while_another_operation_runs_the_hook() {
     let cluster = FaultyCluster::reliable();
@@ -100,7 +101,7 @@ async fn deadlines_count_while_another_operation_runs_the_hook() {
     assert!(is_there, "the other operation's hook still runs");
 }
 
-/// Returns an engine with a separate log, and runs an action before its first write of the hook.
+/// Returns an engine with its own log that runs an action before its first write of the hook.
 async fn engine_with_action(
     cluster: &Arc<FaultyCluster>,
     event: impl Future<Output = ()> + Send + 'static,
@@ -117,12 +118,12 @@ async fn a_hook_created_at_the_last_moment_is_left_alone() {
         ("BeforeHookCreation", ""),
         ("BeforeHookCreation", "ServerSideApply=false"),
         ("BeforeHookCreation", "Replace=true"),
-        // A hook kept by its policy is overwritten, but not while it is running.
+        // A hook that its policy keeps is overwritten, but not while it is running.
         ("HookFailed", ""),
         ("HookFailed", "ServerSideApply=false"),
         ("HookFailed", "Replace=true"),
         ("HookFailed", "Force=true"),
-        // The first operation deletes it just before the second would overwrite it.
+        // The first operation deletes the hook just before the second operation would overwrite it.
         ("HookSucceeded", ""),
     ] {
         let case = format!("{policy} {option}");
@@ -143,7 +144,7 @@ async fn a_hook_created_at_the_last_moment_is_left_alone() {
             view.message == waits && reason.contains("waiting until that run ends")
         })
         .await;
-        // Almost as long as it runs.
+        // Waits almost until the hook has finished.
         tokio::time::sleep(Duration::from_secs(55)).await;
         assert!(!has_hook_write(&writes_of(&cluster, two)), "{case}");
         let view = wait_for_end(&first, one).await;
@@ -153,12 +154,12 @@ async fn a_hook_created_at_the_last_moment_is_left_alone() {
     }
 }
 
-/// The existing object may even belong to no operation.
+/// The existing object may not even belong to an operation.
 #[tokio::test(start_paused = true)]
 async fn an_object_created_at_the_last_moment_is_not_overwritten() {
     for (policy, text) in [
-        ("BeforeHookCreation", "does not belong to an application and has the name of a hook of shop"),
-        ("HookSucceeded", "does not belong to an application and has the name of a hook of shop"),
+        ("BeforeHookCreation", "does not belong to an application and has the same name as a hook of shop"),
+        ("HookSucceeded", "does not belong to an application and has the same name as a hook of shop"),
     ] {
         let policy = [("argocd.argoproj.io/hook-delete-policy", policy)];
         let cluster = FaultyCluster::reliable();

@@ -1,4 +1,4 @@
-//! New clusters and changed health rules while the engine runs.
+//! New clusters and changed health rules while the engine is running.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! Values of Secrets that a server echoes appear nowhere: not in results, events or explanations.
+//! Secret values that a server echoes don't appear anywhere: neither in results nor in events or
+//! explanations.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -15,7 +16,7 @@ use crate::support::{
 
 /// Unique bytes.
 const CANARY: &str = "Canary-7d41\"quoted\" value";
-/// Its base64 form.
+/// Base64 form of [`CANARY`].
 const CANARY_BASE64: &str = "Q2FuYXJ5LTdkNDEicXVvdGVkIiB2YWx1ZQ==";
 
 fn manifests() -> String {

@@ -40,8 +40,8 @@ async fn a_panicking_call_is_repeated() {
     }
 }
 
-/// Wherever the actor's handler panics, the operation must continue from the log, and every hook must be
-/// created once.
+/// Wherever the actor's handler panics, the operation must continue from the log, and each hook must be
+/// created only once.
 #[tokio::test(start_paused = true)]
 async fn a_panicking_actor_continues_from_the_log() {
     let mut tried = 0;
@@ -51,7 +51,7 @@ async fn a_panicking_actor_continues_from_the_log() {
         let engine = builder(&cluster, &Log::new()).clock(clock).start().await.unwrap();
         let requester = engine.clone();
         let sync = shop();
-        // The caller itself reads the clock first.
+        // The first reads of the clock are in the caller, which then panics itself.
         let submitted =
             tokio::spawn(async move { requester.submit(sync.request.clone(), sync.targets()).await });
         let Ok(submitted) = with_time_limit(submitted).await else { continue };
@@ -60,7 +60,7 @@ async fn a_panicking_actor_continues_from_the_log() {
             Ok(view) => view,
             // No event was durable yet, so there is nothing to resume, and the caller receives the error.
             Err(EngineError::StartFailed { .. }) if cluster.writes().is_empty() => continue,
-            // It had ended, or was given up, before the request.
+            // The operation had already finished or been abandoned before the request.
             Err(EngineError::Log(_)) if cluster.writes().is_empty() => continue,
             Err(error) => panic!("read {read}: {error}"),
         };

@@ -1,4 +1,4 @@
-//! An engine with parts that can be made to fail.
+//! An engine with components that can be made to fail.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -77,12 +77,12 @@ impl FaultyCluster {
         })
     }
 
-    /// Creates a cluster that reports missing rights for some verbs, but permits them.
+    /// Creates a cluster that reports missing rights for some verbs, but still executes the calls.
     pub fn new_without_rights(lacking: &'static [&'static str]) -> Arc<Self> {
         Self::reliable().without_rights(lacking)
     }
 
-    /// Does the same for any cluster.
+    /// Makes an existing cluster report missing rights for some verbs.
     pub fn without_rights(self: Arc<Self>, missing_rights: &'static [&'static str]) -> Arc<Self> {
         let moody = Arc::into_inner(self).unwrap();
         Arc::new(Self { missing_rights, ..moody })
@@ -142,7 +142,7 @@ impl Layer for FaultyCluster {
     }
 }
 
-/// Returns the name of a call in tests.
+/// Returns the name that tests use for a call.
 fn verb_of(call: &Call) -> &'static str {
     match call.verb {
         Verb::Discover => "discover",

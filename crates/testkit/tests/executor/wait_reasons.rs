@@ -1,4 +1,4 @@
-//! Reasons of waits from the events of objects; and unused claims, which do not block a wave.
+//! Wait reasons derived from Events about objects. Claims that aren't used yet don't block a wave.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::support::{
     with_time_limit,
 };
 
-/// Returns a storage class, a claim of it without a volume, and a config map in the next wave.
+/// Returns a storage class, a claim that uses it and doesn't have a volume, and a ConfigMap in the next wave.
 fn storage_manifests(mode: &str) -> String {
     format!(
         "apiVersion: storage.k8s.io/v1\nkind: StorageClass\nmetadata:\n  name: lazy\n  annotations: \
@@ -28,7 +28,7 @@ fn storage_manifests(mode: &str) -> String {
     )
 }
 
-/// Creates an event about an object, like a controller.
+/// Creates an Event about an object, as a controller does.
 async fn create_event(
     cluster: &FaultyCluster,
     gvk: &Gvk,
@@ -59,7 +59,7 @@ async fn start_sync(cluster: &Arc<FaultyCluster>, mode: &str) -> (Engine, Operat
     (engine, id)
 }
 
-/// The report in Argo CD's issue 12840.
+/// Situation of Argo CD's issue 12840.
 #[tokio::test(start_paused = true)]
 async fn a_claim_waiting_for_its_first_consumer_does_not_block_its_wave() {
     let cluster = FaultyCluster::reliable();
@@ -79,7 +79,7 @@ async fn a_claim_without_a_volume_blocks_its_wave_and_names_the_reason() {
         reason.contains("Waiting for a volume: ProvisioningFailed: no space left")
     })
     .await;
-    // The newest warning counts; other events never do.
+    // The newest warning counts. Events of other types never count.
     let later = ("Warning", "QuotaExceeded", "2Gi of 2Gi used", "2026-01-01T00:01:00Z");
     create_event(&cluster, &claim_gvk(), "data", later).await;
     create_event(
@@ -96,7 +96,7 @@ async fn a_claim_without_a_volume_blocks_its_wave_and_names_the_reason() {
     assert_eq!(cluster.creations_of("next"), 0);
 }
 
-/// The role may permit neither.
+/// The user's role may not permit reading storage classes.
 #[tokio::test(start_paused = true)]
 async fn without_access_to_the_class_the_events_of_its_claim_are_read() {
     let cluster = FaultyCluster::new(SimConfig::default(), |verb, name| match (verb, name) {

@@ -1,4 +1,4 @@
-//! Folders of golden logs, and their stored meaning.
+//! Folders of golden logs, and the stored meaning of each log.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ pub fn open(directory: &Path) -> Log {
     SledLog::open(directory, OpenOptions { holder, key, codecs: tidegate_executor::codecs() }).unwrap()
 }
 
-/// Copies a folder, because opening writes to it.
+/// Copies a folder, because opening a log writes to its folder.
 pub fn copy_folder(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).unwrap();
     for entry in std::fs::read_dir(from).unwrap() {
@@ -43,13 +43,13 @@ pub fn open_copy(format: &str) -> (tempfile::TempDir, Log) {
     (scratch, log)
 }
 
-/// Returns the state by its snapshot and the events after it.
+/// Returns the state from the snapshot and the events after it.
 pub fn load_state(log: &Log, operation: OperationId) -> State {
     let loaded = log.load_as(operation).unwrap();
     Driver::recover(loaded.snapshot, loaded.events).unwrap().state().clone()
 }
 
-/// Returns the state by all its events.
+/// Returns the state from all events.
 pub fn replay_events(events: Vec<OperationEvent>) -> State {
     Driver::recover(None, events).unwrap().state().clone()
 }

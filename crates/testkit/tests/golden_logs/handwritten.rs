@@ -204,7 +204,8 @@ fn second_wave(succeeded: OperationPhase) -> Vec<OperationEvent> {
     ]
 }
 
-/// Returns an operation in which a hook, a wave and the operation itself are late, one after the other.
+/// Returns an operation in which first a hook, then a wave, and then the operation itself exceeds its
+/// deadline.
 fn exceeds_deadlines() -> HandwrittenOperation {
     use OperationPhase::{Failed, Succeeded};
     let mut plan = plan(vec![
@@ -345,7 +346,7 @@ fn awaits_foreign_hook() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 10 }
 }
 
-/// Returns an operation whose claim another operation held.
+/// Returns an operation that was refused because another operation held the claim.
 fn claim_refused() -> HandwrittenOperation {
     let events = vec![
         accepted(6, |request| {
@@ -387,7 +388,7 @@ fn superseded() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 6 }
 }
 
-/// Returns an operation without a claim that a person terminates.
+/// Returns an operation without a claim that is terminated by a person.
 fn terminated() -> HandwrittenOperation {
     let mut events = start_events(9);
     events[1] = claim(ClaimEvent::Without { reason: "leases is forbidden".into() }, 1);
@@ -399,7 +400,7 @@ fn terminated() -> HandwrittenOperation {
     HandwrittenOperation { events, snapshot_after: 6 }
 }
 
-/// Returns all operations, oldest first. The ids count from 1.
+/// Returns all operations, oldest first. Their IDs start at 1.
 pub fn all() -> Vec<HandwrittenOperation> {
     vec![
         fails_then_succeeds(),

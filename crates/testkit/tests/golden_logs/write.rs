@@ -19,7 +19,7 @@ use crate::{event_builders, handwritten};
 /// Operation that has a plan but no later events.
 pub const PLANNED: u128 = 900_001;
 
-/// Writes a folder, and its meaning to the current version.
+/// Writes a folder, and the meaning of its content according to the current version.
 pub fn write_layout(layout: &str) {
     let folder = golden_path(layout);
     assert!(
@@ -49,7 +49,7 @@ fn write_json(name: &str, content: &BTreeMap<String, Value>) {
     std::fs::write(golden_path(name), serde_json::to_string_pretty(content).unwrap() + "\n").unwrap();
 }
 
-/// Writes every golden operation like the engine.
+/// Writes every golden operation as the engine does.
 fn write_scenarios(log: &Log) {
     for (number, scenario) in (1_u128..).zip(scenario::all()) {
         let mut world = World::new(SimConfig::default());
@@ -66,7 +66,7 @@ fn write_scenarios(log: &Log) {
     }
 }
 
-/// Appends events in parts, with a snapshot between them, like an engine.
+/// Appends events in parts with a snapshot between them, as an engine does.
 fn append_in_parts(
     log: &Log,
     events: &[OperationEvent],
@@ -114,7 +114,7 @@ fn places(names: impl IntoIterator<Item = String>) -> Inventory {
     names.into_iter().map(|name| (gvk.clone(), "store".to_owned(), name)).collect()
 }
 
-/// Returns the inventory that the tests of its meaning expect.
+/// Returns the inventory that the tests in `meaning.rs` expect.
 fn inventory() -> InventoryUpdate {
     let named = |names: &[&str]| places(names.iter().map(|name| (*name).to_owned()));
     let changes = vec![
@@ -125,8 +125,8 @@ fn inventory() -> InventoryUpdate {
     InventoryUpdate { application: "shop".into(), cluster: "https://10.0.0.1:6443 5d2c4b1e".into(), changes }
 }
 
-/// Writes an operation that was not resumed after its plan, with its manifests, and an inventory large enough
-/// for a blob.
+/// Writes an operation that wasn't resumed after it was planned, its manifests, and an inventory that is
+/// large enough for a blob.
 fn write_planned(log: &Log) {
     let mut world = World::new(SimConfig::default());
     world.number_from(PLANNED);

@@ -1,4 +1,4 @@
-//! Admission webhooks, and warnings of the server.
+//! Admission webhooks, and warnings from the server.
 
 use tidegate_model::OperationPhase;
 use tidegate_testkit::kube::{ControlPlane, User};
@@ -22,8 +22,8 @@ pub async fn a_webhook_refuses() {
     assert_eq!(bench.writes(id).await.summaries(), [""; 0], "{}", view.message);
 }
 
-/// The webhook quotes the refused object in any encoding: the value of a Secret must not be in the result nor
-/// the log, but the rest of the message must.
+/// The webhook quotes the rejected object in any encoding. The value of a Secret must not appear in the
+/// result or in the log, but the rest of the message must appear.
 pub async fn a_webhook_echoes_a_secret() {
     let control = ControlPlane::shared();
     let secret = "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\nstringData: {password: 'Canary <7xq1> value!'}\n---\n";
@@ -67,8 +67,8 @@ pub async fn a_webhook_echoes_a_secret() {
     }
 }
 
-/// A webhook without a response must cost a few retries and be named; then the attempt fails, and the next
-/// one starts if requested.
+/// If a webhook doesn't respond, the operation retries a few times and reports the webhook. Then the attempt
+/// fails, and the next one starts if requested.
 pub async fn a_webhook_times_out() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "silent").await.with_command_timeouts().await;
@@ -84,7 +84,7 @@ pub async fn a_webhook_times_out() {
     assert_eq!(bench.writes(id).await.summaries(), [""; 0]);
 }
 
-/// Warnings of the server for a write or a dry run must be in the result of the object, once.
+/// The server's warnings about a write or a dry run must appear once in the result of the object.
 pub async fn a_webhook_warns() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "warning").await;

@@ -1,4 +1,4 @@
-//! Failures of real clusters.
+//! Failures that occur in real clusters.
 
 use std::time::Duration;
 
@@ -104,7 +104,7 @@ impl Outage {
             }
             Self::Pause => {
                 control.pause_etcd().unwrap();
-                // The duration of the outage.
+                // Duration of the outage.
                 tokio::time::sleep(Duration::from_secs(10)).await;
                 control.resume_etcd().unwrap();
             }
@@ -203,8 +203,8 @@ pub async fn a_terminating_namespace_accepts_no_write() {
     observer.wait_until(&place, |namespace| namespace.is_none()).await;
 }
 
-/// A namespace that is deleted after the last write, during a hook, must fail the operation by its name; with
-/// any kind of read access.
+/// A namespace that is deleted after the last write, during a hook, must make the operation fail. The message
+/// must contain the namespace's name, regardless of the user's read access.
 pub async fn a_namespace_deleted_during_a_hook_fails_the_operation() {
     let control = ControlPlane::shared();
     let observer = control.client(User::OBSERVER);
@@ -273,7 +273,8 @@ pub async fn a_definition_deleted_meanwhile_fails_only_its_objects() {
     assert!(served.status.is_some(), "{served:#?}");
 }
 
-/// Objects that are too large for the cluster: the dry run refuses one, and only the store refuses the other.
+/// Objects that are too large for the cluster. The dry run rejects one of them, and only the store rejects
+/// the other.
 pub async fn too_large_objects_are_reported() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "large").await;
@@ -297,8 +298,8 @@ pub async fn too_large_objects_are_reported() {
     );
 }
 
-/// API server 1.20 panics at server-side apply of an APIService. That object must fail, and no operation may wait
-/// forever.
+/// API server 1.20 panics during server-side apply of an APIService. That object must fail, and no operation
+/// may wait forever.
 pub async fn a_panic_of_the_server_fails_only_its_object() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "given-up").await;
@@ -323,7 +324,8 @@ pub async fn a_panic_of_the_server_fails_only_its_object() {
     assert_eq!(view.phase, OperationPhase::Succeeded, "{}", view.message);
 }
 
-/// A user without write access to Secrets must get the missing right, and no write may be partial.
+/// A user without write access to Secrets must get the missing right in the error, and no write may be
+/// partial.
 pub async fn missing_rights_prevent_all_writes() {
     let control = ControlPlane::shared();
     let namespace = control.create_namespace("rights").await.unwrap();

@@ -30,7 +30,7 @@ impl<'a> Bench<'a> {
     pub async fn new(control: &'a ControlPlane, namespace: String, user: &User) -> Self {
         let options = ConnectOptions {
             kubeconfig: Some(control.kubeconfig(user)),
-            // Shorter than an outage of these tests.
+            // Shorter than the outages in these tests.
             call_timeout: Duration::from_secs(5),
             ..ConnectOptions::default()
         };
@@ -38,7 +38,7 @@ impl<'a> Bench<'a> {
         Self { control, namespace, cluster, log: MemoryLog::default(), mark: control.audit_mark() }
     }
 
-    /// Creates a bench for one test, in a separate namespace.
+    /// Creates a bench for one test, with its own namespace.
     pub async fn for_test(control: &'a ControlPlane, name: &str) -> Self {
         Self::new(control, control.create_namespace(name).await.unwrap(), User::ENGINE).await
     }
@@ -78,7 +78,7 @@ impl<'a> Bench<'a> {
         sync.request.destination = destination.clone();
         if sync.request.namespace == "default" {
             sync.request.namespace.clone_from(&self.namespace);
-            // Objects are searched in the whole cluster.
+            // The application's name must be unique, because objects are searched for in the whole cluster.
             sync.request.application.clone_from(&self.namespace);
         }
         let engine = Engine::builder(Arc::new(self.log.clone()))

@@ -30,7 +30,7 @@ struct Outcome {
     results: BTreeSet<String>,
 }
 
-/// Two objects of a wave are in progress at once, and a real cluster determines their order.
+/// Two objects of a wave are in progress at once, and their order on a real cluster isn't fixed.
 const CONCURRENT_WRITES: [&str; 1] = ["hook-tried-again"];
 
 /// Returns one test for each golden operation.
@@ -39,7 +39,7 @@ pub fn tests() -> Vec<Test> {
     scenario::all().into_iter().map(|one| Test::new(name(&one), move || compare(one))).collect()
 }
 
-/// Runs a scenario on both clusters and compares.
+/// Runs a scenario on both clusters, and compares the results.
 pub async fn compare(scenario: Scenario) {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, scenario.name).await;
@@ -86,7 +86,7 @@ fn adapt_scenario(mut scenario: Scenario, namespace: &str) -> Scenario {
             "default" => namespace.to_owned(),
             other => format!("{namespace}-{other}"),
         };
-        // Objects are searched in the whole cluster.
+        // The application's name must be unique, because objects are searched for in the whole cluster.
         sync.request.application = namespace.to_owned();
         if sync.request.deadline.is_some() {
             sync.request.deadline = Some(Duration::from_secs(20));
@@ -95,7 +95,7 @@ fn adapt_scenario(mut scenario: Scenario, namespace: &str) -> Scenario {
     scenario.setup_syncs.iter_mut().for_each(hurry);
     hurry(&mut scenario.sync);
     if scenario.name == "degraded" {
-        // A Deployment is degraded after its deadline, ten minutes by default.
+        // A Deployment becomes degraded after its deadline, which is ten minutes by default.
         let (from, to) = ("  replicas: 1\n", "  replicas: 1\n  progressDeadlineSeconds: 2\n");
         scenario.sync.manifests = scenario.sync.manifests.replace(from, to);
     }
@@ -138,7 +138,7 @@ fn run_simulated(scenario: &Scenario, namespace: &str) -> Outcome {
 const WAVES: [(&str, &[&str]); 2] =
     [("prune", &["old-3", "old-2", "new", "old-1"]), ("prune-confirm", &["old-3", "old-2", "new", "old-1"])];
 
-/// Converts a write of an API server's audit log.
+/// Converts a write in an API server's audit log.
 fn completed_write(event: &AuditEvent) -> ExecutedWrite {
     let verb = match event.verb.as_str() {
         "create" => Verb::Create,
@@ -153,7 +153,7 @@ fn completed_write(event: &AuditEvent) -> ExecutedWrite {
         verb,
         is_created: event.code == 201,
         kind: event.kind.clone(),
-        // The server names a namespace as its own namespace.
+        // For a namespace, the server reports the namespace itself as its namespace.
         object: format!("{}/{}", if event.kind == "Namespace" { "" } else { &event.namespace }, event.name),
     }
 }
@@ -183,7 +183,7 @@ async fn remaining_objects(control: &ControlPlane, namespace: &str) -> BTreeSet<
 fn object_name(object: &Value) -> Option<String> {
     let kind = object["kind"].as_str().unwrap();
     let known = ["ConfigMap", "Service", "Deployment", "Job"].contains(&kind);
-    // Objects that are being deleted at the end are gone a moment later.
+    // Objects that are being deleted at the end disappear a moment later.
     let stays = !object["metadata"]["deletionTimestamp"].is_string();
     (known && stays).then(|| format!("{kind} {}", strip_times(object["metadata"]["name"].as_str().unwrap())))
 }

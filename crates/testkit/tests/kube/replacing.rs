@@ -9,7 +9,7 @@ use tidegate_testkit::scenario::SyncSpec;
 
 use crate::engine::Bench;
 
-/// The dry run detects the refusal, and so must a sync without a dry run.
+/// The dry run detects the rejection, and a sync without a dry run must detect it too.
 pub async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     let control = ControlPlane::shared();
     let bench = Bench::for_test(control, "replaced").await;
@@ -52,8 +52,9 @@ pub async fn nothing_is_deleted_for_an_object_that_the_server_refuses() {
     }
 }
 
-/// The difference must show the fields of others that the replacement drops: exactly as by the server, or
-/// with `Force` by a dry run under another name, which must leave no trace of that name.
+/// The difference must show the fields of other managers that the replacement drops, exactly as the server
+/// reports them. With `Force`, it comes from a dry run under another name, which must not leave a trace of
+/// that name.
 pub async fn the_difference_shows_foreign_fields_that_a_replacement_drops() {
     let control = ControlPlane::shared();
     let options = ConnectOptions { kubeconfig: Some(control.kubeconfig(User::ENGINE)), ..Default::default() };

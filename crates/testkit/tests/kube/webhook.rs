@@ -40,17 +40,17 @@ impl Behavior {
 }
 
 impl Webhook {
-    /// Listens until the runtime ends, and refuses every review with this message.
+    /// Starts a webhook that rejects every review with this message, until the runtime ends.
     pub async fn refusing(text: impl Into<String>) -> Self {
         Self::with_behavior(Behavior::Refuse(text.into())).await
     }
 
-    /// Accepts every review with this warning.
+    /// Starts a webhook that accepts every review with this warning.
     pub async fn warning(text: impl Into<String>) -> Self {
         Self::with_behavior(Behavior::Warn(text.into())).await
     }
 
-    /// Accepts connections without responses.
+    /// Starts a webhook that accepts connections but doesn't respond.
     pub async fn silent() -> Self {
         Self::with_behavior(Behavior::Silence).await
     }
@@ -96,7 +96,7 @@ impl Webhook {
         Self { address, certificate: made.cert.pem(), reviews }
     }
 
-    /// Returns the number of reviews since its registration.
+    /// Returns the number of reviews since the webhook's registration.
     pub fn reviews(&self) -> usize {
         self.reviews.load(Ordering::SeqCst)
     }

@@ -1,5 +1,5 @@
-//! Every statement of `docs/reference/semantics.md` has a test: `proofs.rs` names it, and these tests keep
-//! the two consistent.
+//! Every statement of `docs/reference/semantics.md` has a test. `proofs.rs` lists these tests, and the tests
+//! in this file keep the list consistent with the page.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 mod proofs;
@@ -18,8 +18,8 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the statements of the page in order: rows of tables by their first cell, paragraphs and list items
-/// by their first words.
+/// Returns the statements of the page in order. Table rows are identified by their first cell, paragraphs and
+/// list items by their first words.
 fn statements() -> Vec<String> {
     let page = fs::read_to_string(root().join("docs/reference/semantics.md")).unwrap();
     let mut statements = Vec::new();

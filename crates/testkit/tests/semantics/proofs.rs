@@ -1,7 +1,8 @@
-//! Tests of the statements in `docs/reference/semantics.md`: the beginning of the statement, and test
-//! functions by file and name, or golden operations, which also run on real control planes.
+//! Tests of the statements in `docs/reference/semantics.md`. Each entry contains the beginning of the
+//! statement and its tests: test functions by file and name, or golden operations, which also run on real
+//! control planes.
 
-/// In the order of the page.
+/// Proofs in the order of the page.
 #[rustfmt::skip]
 pub const PROOFS: &[(&str, &[&str])] = &[
     ("Tidegate is compatible with Argo", &[
@@ -87,7 +88,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
         "golden hooks-again",
     ]),
-    ("A hook that its delete", &[
+    ("If its delete policy keeps", &[
         "crates/lifecycle/tests/lifecycle/traces.rs::a_one_wave_without_hooks_is_not_health_gated",
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/planner/tests/planner/hooks.rs::an_earlier_object_is_deleted_first_or_kept",
@@ -103,7 +104,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/pruning.rs::a_wave_applies_when_its_pruned_objects_are_gone",
         "crates/lifecycle/tests/lifecycle/pruning.rs::the_last_wave_applies_at_once_and_awaits_its_prunes",
     ]),
-    ("prune of an object that is already gone", &[
+    ("prune of an object that no longer exists", &[
         "crates/testkit/tests/executor/pruning.rs::pruned_objects_may_be_gone_already",
     ]),
     ("prune of an object that is already being deleted", &[
@@ -115,11 +116,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("destination namespace", &[
         "crates/planner/tests/planner/pruning.rs::a_requested_namespace_is_not_pruned",
     ]),
-    ("omitted manifest (PreDelete hook, unknown hook type)", &[
+    ("manifest that a sync ignores (PreDelete hook, unknown hook type)", &[
         "crates/planner/tests/planner/hooks.rs::hooks_do_not_run_when_they_should_not",
         "crates/planner/tests/planner/pruning.rs::skipped_objects_are_neither_applied_nor_pruned",
     ]),
-    ("a resource that became a hook, in any phase", &[
+    ("a resource that has become a hook, in any phase", &[
         "crates/planner/tests/planner/hooks.rs::a_resource_that_became_a_hook",
     ]),
     ("**Pruned objects that still exist.**", &[
@@ -127,11 +128,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/pruning.rs::an_object_counts_as_pruned_once_it_is_gone",
         "crates/lifecycle/tests/lifecycle/pruning.rs::a_failed_wave_does_not_await_its_prunes",
     ]),
-    ("**Objects of the manifests that", &[
+    ("**Objects in the manifests that", &[
         "crates/testkit/tests/executor/external_deletions.rs::an_externally_deleted_object_is_recreated_once_it_is_gone",
         "crates/testkit/tests/executor/external_deletions.rs::an_object_that_never_disappears_prevents_success",
     ]),
-    ("**`Prune=confirm`.** In Argo CD, it", &[
+    ("**`Prune=confirm`.** In Argo CD, this", &[
         "crates/planner/tests/planner/pruning.rs::prune_decisions",
         "crates/lifecycle/tests/lifecycle/traces.rs::i_a_prune_waits_for_confirmation",
         "crates/application/src/confirmation.rs::a_sync_is_confirmed_by_a_time_after_its_start",
@@ -142,7 +143,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/model/src/tracking/tests.rs::owners_of_live_objects",
         "crates/planner/tests/planner/pruning.rs::only_objects_of_the_application_are_pruned",
     ]),
-    ("**Applications of the same name**", &[
+    ("**Applications with the same name**", &[
         "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
         "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
         "tests/e2e-kube/sync.rs::a_namesake_application_of_another_team_loses_nothing",
@@ -162,8 +163,8 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("**Shared resources** (`FailOnSharedResource` and the", &[
         "crates/planner/tests/planner/live.rs::a_manifest_with_the_tracking_id_of_another_application_is_reported",
     ]),
-    ("a wave beyond 64 bits", &["crates/planner/tests/planner/bad_input.rs::table_of_invalid_files"]),
-    ("two values of one option in an annotation (`Prune=confirm,Prune=false`)", &[
+    ("a wave number that exceeds 64 bits", &["crates/planner/tests/planner/bad_input.rs::table_of_invalid_files"]),
+    ("two values for the same option in an annotation (`Prune=confirm,Prune=false`)", &[
         "crates/planner/src/sync_options.rs::misspelled_options_are_reported",
     ]),
     ("`--dry-run`", &[
@@ -171,7 +172,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e-kube/sync.rs::a_plan_and_a_dry_run_write_nothing",
         "golden dry-run",
     ]),
-    ("order of equal names", &[
+    ("order of objects with the same name", &[
         "crates/planner/tests/planner/order.rs::equal_names_are_ordered_by_group_kind_and_namespace",
     ]),
     ("**Misspelled hook words, policies, waves", &[
@@ -194,7 +195,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e-kube/rivals.rs::a_running_hook_of_another_operation_is_left_alone",
         "crates/testkit/tests/kube/rivals.rs::a_hook_created_at_the_last_moment_is_left_alone",
     ]),
-    ("an untracked object with a hook's name", &[
+    ("an untracked object with the name of a hook", &[
         "crates/testkit/tests/executor/rivals.rs::an_object_created_at_the_last_moment_is_not_overwritten",
         "crates/planner/tests/planner/hooks.rs::a_foreign_object_is_never_treated_as_a_hook",
     ]),
@@ -202,7 +203,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/hooks.rs::hooks_that_would_get_the_same_name",
         "crates/planner/tests/planner/findings.rs::hooks_with_generated_names_never_repeat_each_other",
     ]),
-    ("hook removed by its finalizer or TTL before its result was seen", &[
+    ("a hook that disappears before its result is read, for example because of its TTL", &[
         "crates/testkit/tests/executor/diagnostics.rs::a_job_with_a_zero_ttl_is_read_before_it_is_deleted",
     ]),
     ("a running hook that another client deletes", &[
@@ -211,7 +212,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("logs of a failed hook", &[
         "crates/testkit/tests/executor/diagnostics.rs::the_logs_of_a_failed_hook_outlive_it",
     ]),
-    ("a terminated or late hook", &[
+    ("a hook that exceeds its deadline", &[
         "crates/lifecycle/tests/lifecycle/deadlines.rs::a_hook_has_a_deadline",
         "crates/lifecycle/tests/lifecycle/termination.rs::terminate_stops_running_hooks_and_keeps_finished_ones",
         "golden hook-deadline",
@@ -272,11 +273,11 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/kube/admission.rs::a_webhook_warns",
         "crates/kube/src/tests/responses.rs::warnings_of_the_server_are_returned_with_the_object",
     ]),
-    ("CRD with the names of another CRD", &[
+    ("CRD with names that another CRD already uses", &[
         "crates/testkit/tests/kube/definitions.rs::conflicting_names_fail_the_operation",
         "crates/testkit/tests/executor/planned_writes.rs::a_definition_that_cannot_serve_the_kind_fails_the_wave_at_once",
     ]),
-    ("a CRD or Deployment with a status older than the last write", &[
+    ("a CRD or Deployment with a status that is older than the last write", &[
         "crates/health/tests/rules/general.rs::evidence_by_kind",
         "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
     ]),
@@ -317,7 +318,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/planner/tests/planner/order.rs::the_destination_namespace_comes_before_objects_of_the_cluster_scope",
         "tests/e2e-kube/sync.rs::the_namespace_is_created_with_its_metadata",
     ]),
-    ("namespace declared as a hook", &[
+    ("namespace that is declared as a hook", &[
         "crates/planner/tests/planner/live.rs::the_namespace_is_created_if_requested",
     ]),
     ("A namespace may be pruned,", &[
@@ -375,7 +376,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e/gates.rs::a_wave_is_approved_from_another_process",
         "tests/e2e/gates.rs::an_approval_survives_a_kill",
     ]),
-    ("**Soak.** It counts from the", &[
+    ("**Soak.** The soak time starts", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_wave_soaks_after_the_previous_one_passed",
     ]),
     ("**Sync windows.** In Argo CD,", &[
@@ -399,7 +400,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("PodDisruptionBudget `v1beta1`, which has no conditions", &[
         "crates/health/tests/rules/others.rs::disruption_budget",
     ]),
-    ("several wildcard scripts for a kind", &[
+    ("several wildcard scripts that match a kind", &[
         "crates/health/tests/lua/selection.rs::the_first_of_several_patterns_applies_in_any_input_order",
     ]),
     ("health script that does not load", &[
@@ -413,7 +414,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/lua/limits.rs::endless_scripts_are_stopped",
         "crates/health/tests/lua/limits.rs::scripts_with_too_much_memory_are_stopped",
     ]),
-    ("**`ignore-healthcheck`.** In both systems, it", &[
+    ("**`ignore-healthcheck`.** In both systems, this", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),
     ("**Failures that are normal during", &[
@@ -431,7 +432,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/crash.rs::a_crash_at_any_point_changes_nothing",
         "golden delete",
     ]),
-    ("hooks of a deletion that leaves the objects", &[
+    ("hooks of a deletion that keeps the objects", &[
         "crates/planner/tests/planner/hooks.rs::no_deletion_hook_runs_if_objects_stay",
         "tests/e2e/delete.rs::objects_stay_if_requested",
     ]),
@@ -439,34 +440,34 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden delete",
         "golden delete-fails-at-its-end",
     ]),
-    ("a deleted namespace with objects that should stay", &[
+    ("a namespace that is deleted although it contains objects that should stay", &[
         "crates/planner/src/deletion.rs::objects_that_cannot_be_retained_are_reported",
     ]),
-    ("**Deleted objects.** Both delete everything", &[
+    ("**Deleted objects.** Both systems delete", &[
         "crates/planner/src/deletion.rs::deleted_and_retained_objects",
         "crates/planner/tests/planner/properties.rs::a_deletion_writes_hooks_alone",
         "crates/testkit/tests/executor/deletions.rs::the_hook_of_an_interrupted_sync_is_deleted_too",
         "crates/testkit/tests/executor/deletions.rs::a_hook_kept_by_its_policy_is_deleted_too",
         "golden delete-orphan",
     ]),
-    ("**Deleted hooks.** Tidegate also finds", &[
+    ("**Deleted hooks.** Tidegate also deletes", &[
         "crates/planner/src/deletion.rs::deleted_and_retained_objects",
         "crates/planner/tests/planner/properties.rs::a_deletion_writes_hooks_alone",
         "crates/testkit/tests/executor/deletions.rs::the_hook_of_an_interrupted_sync_is_deleted_too",
         "crates/testkit/tests/executor/deletions.rs::a_hook_kept_by_its_policy_is_deleted_too",
         "golden delete-orphan",
     ]),
-    ("**Order of deletion.** Both delete", &[
+    ("**Order of deletion.** Both systems", &[
         "crates/planner/tests/planner/properties.rs::a_deletion_goes_in_the_reverse_of_the_sync",
         "crates/planner/src/deletion.rs::a_namespace_is_deleted_after_its_objects",
         "golden delete-namespace",
     ]),
-    ("**`Delete=confirm` and `Prune=confirm`.** Both delete", &[
+    ("**`Delete=confirm` and `Prune=confirm`.** Neither system", &[
         "crates/planner/src/deletion.rs::deleted_and_retained_objects",
         "crates/testkit/tests/executor/deletions.rs::nothing_is_deleted_before_everything_is_confirmed",
         "golden delete-confirm",
     ]),
-    ("**Finalizers that hold an object.**", &[
+    ("**Finalizers that block the deletion", &[
         "tests/e2e/delete.rs::a_finalizer_that_blocks_an_object_is_named",
     ]),
     ("**PreDelete hooks that fail.** Argo", &[
@@ -492,17 +493,17 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/model/src/field_handover.rs::entries_that_can_be_taken_over",
         "crates/model/src/field_handover.rs::fields_outside_of_manifests_stay",
     ]),
-    ("**Exceptions**: fields that another manager", &[
+    ("**Exceptions**: Tidegate doesn't change fields", &[
         "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
         "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
     ]),
-    ("**The mark is read again**", &[
+    ("**Check before the write**: Tidegate", &[
         "crates/executor/src/effects/resources/tests.rs::no_fields_are_taken_over_from_an_object_with_another_owner",
     ]),
-    ("**A kill between the two", &[
+    ("**A crash between the two", &[
         "crates/executor/src/effects/resources/tests.rs::an_interrupted_takeover_is_completed",
     ]),
-    ("**`ClientSideApplyMigration=false`** keeps the fields that", &[
+    ("**`ClientSideApplyMigration=false`**: Tidegate doesn't take over", &[
         "crates/planner/tests/planner/live.rs::fields_of_argo_cd_are_taken_over",
         "crates/planner/tests/planner/live.rs::fields_of_client_side_apply_are_taken_over",
     ]),
@@ -513,7 +514,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "tests/e2e-kube/from_argo_cd.rs::fields_removed_from_git_are_removed_from_the_cluster",
         "crates/planner/src/diff/tests.rs::last_applied_distinguishes_defaults_from_manifest_fields",
     ]),
-    ("A server-side apply must be", &[
+    ("With server-side apply, the API", &[
         "crates/testkit/tests/executor/refused.rs::repeated_keys_are_named_with_the_way_out",
         "tests/e2e-kube/refused.rs::repeated_keys_are_applied_on_the_client_side_if_permitted",
         "tests/e2e-kube/refused.rs::an_application_with_repeated_keys_migrates",
@@ -526,7 +527,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/refused.rs::repeated_keys_are_applied_on_the_client_side_with_auto",
         "tests/e2e-kube/refused.rs::repeated_keys_are_applied_on_the_client_side_if_permitted",
     ]),
-    ("**`Validate=false`** leaves unknown fields out", &[
+    ("**`Validate=false`** omits unknown fields from", &[
         "tests/e2e-kube/refused.rs::unknown_fields_are_dropped_without_validation",
     ]),
     ("You can set each option", &[
@@ -554,7 +555,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("waiting for its wave, or for its turn in the wave", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_task_skipped_before_its_turn_is_never_written",
     ]),
-    ("apply or prune being retried, or object not healthy or not gone yet", &[
+    ("apply or prune being retried, object not healthy, or object not deleted yet", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_task_that_does_not_become_healthy_can_be_skipped",
         "golden skipped-resource",
     ]),
@@ -564,10 +565,10 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden skipped-hook",
         "golden hook-marked-as-done",
     ]),
-    ("hook that is just being created", &[
+    ("hook that is being created at that moment", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_hook_skipped_during_its_creation_does_not_run",
     ]),
-    ("hook with a runner", &[
+    ("hook that a hook runner executes", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skipped_hook_does_not_wait_for_its_runner",
     ]),
     ("failed, while its wave is still running", &[
@@ -606,7 +607,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_skip_applies_to_later_attempts",
     ]),
-    ("A skipped or marked task", &[
+    ("A skip or a mark", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_wave_skips_its_open_tasks_and_its_gate",
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_the_last_wave_does_not_affect_the_previous_one",
         "crates/lifecycle/tests/lifecycle/overrides.rs::tasks_blocked_by_a_failure_run_after_an_override",
@@ -657,23 +658,23 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/random.rs::every_operation_ends_and_keeps_the_invariants",
         "golden hook-tried-again",
     ]),
-    ("These requests are refused for", &[
+    ("Tidegate refuses these requests if", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_rejected_override_describes_the_current_state",
         "crates/lifecycle/tests/lifecycle/overrides.rs::a_dry_run_has_nothing_to_skip",
         "crates/lifecycle/tests/lifecycle/table/inputs.rs::every_state_handles_every_input",
     ]),
-    ("Tidegate requests a deletion once.", &[
+    ("Tidegate requests a deletion only", &[
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_changed_object_is_pruned",
     ]),
-    ("After three refusals in a", &[
+    ("If the server refuses the", &[
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_deleted_object_is_not_deleted_again",
         "crates/testkit/tests/executor/pruning.rs::a_concurrently_changed_object_is_pruned",
     ]),
-    ("An object that is read", &[
+    ("If Tidegate reads an object", &[
         "crates/testkit/tests/executor/pruning.rs::an_object_that_became_foreign_or_protected_is_not_pruned",
     ]),
-    ("When others delete an object", &[
+    ("If another client deletes an", &[
         "crates/testkit/tests/executor/external_deletions.rs::an_externally_deleted_object_is_recreated_once_it_is_gone",
         "crates/testkit/tests/executor/external_deletions.rs::an_object_that_never_disappears_prevents_success",
     ]),
@@ -711,14 +712,14 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("The method is recorded with", &[
         "tests/e2e/tracking.rs::a_resumed_operation_keeps_its_method",
     ]),
-    ("A change of the method", &[
+    ("If you change the method,", &[
         "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
     ]),
     ("Objects in the manifests get", &[
         "tests/e2e/tracking.rs::a_changed_method_loses_and_touches_nothing",
         "crates/planner/tests/planner/live.rs::apply_out_of_sync_only",
     ]),
-    ("Objects that bear only the", &[
+    ("Objects that have only the", &[
         "crates/planner/tests/planner/tracking.rs::a_changed_method_keeps_ownership",
         "crates/planner/tests/planner/tracking.rs::an_older_hook_is_known_by_its_label",
     ]),
@@ -733,14 +734,14 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("A mark contains the name", &[
         "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
-    ("is at a place where", &[
+    ("is in a place where", &[
         "crates/planner/tests/planner/pruning.rs::owned_objects_are_pruned_in_any_namespace",
         "crates/testkit/tests/executor/inventory.rs::an_application_that_moves_keeps_its_objects",
     ]),
     ("is in a namespace that", &[
         "crates/planner/tests/planner/pruning.rs::possibly_foreign_objects_are_listed_and_not_pruned",
     ]),
-    ("bears the id of this", &[
+    ("has the id of this", &[
         "crates/planner/tests/planner/pruning.rs::owned_objects_are_pruned_in_any_namespace",
         "tests/e2e/tracking.rs::an_installation_id_takes_over_objects_found_elsewhere",
     ]),
@@ -754,48 +755,48 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
         "tests/e2e-kube/argo_cd_takeover.rs::cluster_scoped_objects_are_deleted_with_their_application",
     ]),
-    ("is in `status.resources` of the", &[
+    ("is listed in `status.resources` of", &[
         "crates/testkit/tests/executor/deletions.rs::known_objects_are_deleted_and_remaining_ones_are_named",
     ]),
-    ("So if an application was", &[
+    ("For example, if an application", &[
         "tests/e2e-kube/argo_cd_takeover.rs::cluster_scoped_objects_are_deleted_with_their_application",
         "tests/e2e/explain.rs::a_deletion_is_shown_in_order_before_it_is_requested",
     ]),
-    ("All other objects under the", &[
+    ("All other objects with the", &[
         "crates/testkit/tests/executor/inventory.rs::a_namesake_application_is_left_alone_until_it_is_adopted",
         "crates/testkit/tests/executor/inventory.rs::adopted_objects_are_pruned_and_stay_known_after_a_failure",
         "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
         "tests/e2e/tracking.rs::adoption_is_recorded_with_the_operation",
     ]),
-    ("`--adopt` adopts everything that is", &[
+    ("`--adopt` adopts all objects that", &[
         "crates/testkit/tests/executor/inventory.rs::a_namesake_application_is_left_alone_until_it_is_adopted",
         "crates/testkit/tests/executor/inventory.rs::adopted_objects_are_pruned_and_stay_known_after_a_failure",
         "tests/e2e/tracking.rs::a_namesake_application_of_another_team_loses_nothing",
         "tests/e2e/tracking.rs::adoption_is_recorded_with_the_operation",
     ]),
-    ("knows the application, and has searched the cluster once", &[
+    ("contains the application, and the cluster has been searched once", &[
         "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_determines_what_to_prune",
     ]),
-    ("knows the application from syncs without `--prune`", &[
+    ("contains the application from syncs without `--prune`", &[
         "crates/testkit/tests/executor/inventory.rs::after_one_search_the_inventory_determines_what_to_prune",
     ]),
-    ("does not know the application", &[
+    ("doesn't contain the application", &[
         "tests/e2e-kube/sync.rs::a_first_sync_lists_only_its_own_kinds",
         "crates/kube/src/tests/live.rs::a_narrow_search_lists_only_named_or_known_kinds",
     ]),
-    ("These always search the whole", &[
+    ("Tidegate always searches the whole", &[
         "crates/testkit/tests/executor/inventory.rs::a_namesake_application_is_left_alone_until_it_is_adopted",
         "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
         "crates/kube/src/tests/live.rs::a_search_by_label_lists_only_matching_objects",
     ]),
-    ("**Rights limited to some namespaces.**", &[
+    ("**Permissions limited to some namespaces.**", &[
         "crates/kube/src/tests/live.rs::unsearchable_kinds_are_reported",
         "tests/e2e-kube/argo_cd_takeover.rs::objects_are_deleted_with_rights_in_their_namespace_only",
     ]),
     ("A plan that may prune", &[
         "crates/testkit/tests/executor/deletions.rs::a_refused_search_is_repeated",
     ]),
-    ("A deletion does not run,", &[
+    ("A deletion doesn't run, because", &[
         "crates/testkit/tests/executor/deletions.rs::an_application_is_not_deleted_if_its_objects_cannot_be_searched",
         "tests/e2e-kube/argo_cd_takeover.rs::objects_are_deleted_with_rights_in_their_namespace_only",
     ]),
@@ -803,7 +804,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/kube/src/tests/live.rs::without_an_inventory_every_kind_is_searched_by_its_metadata",
         "crates/kube/src/tests/live.rs::a_search_by_label_lists_only_matching_objects",
     ]),
-    ("The first layer that has", &[
+    ("The health of an object", &[
         "crates/health/tests/custom/convention.rs::the_layer_of_an_object",
         "tests/e2e/health.rs::expressions_assess_like_scripts",
     ]),
@@ -814,64 +815,64 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("The plan names the layer", &[
+    ("The plan shows the layer", &[
         "tests/e2e/health.rs::the_plan_names_the_assessing_rule_and_the_convention_is_optional",
     ]),
-    ("The convention checks these in", &[
+    ("The general convention checks these", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("An `observedGeneration` older than the", &[
+    ("If `observedGeneration` is older than", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("`Stalled`, `Failed` or `Degraded` is", &[
+    ("With the condition `Stalled`, `Failed`", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("`Ready`, or `Available` if there", &[
+    ("The condition `Ready` decides next,", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("With none of these, an", &[
+    ("Without any of these conditions,", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("An object with none of", &[
+    ("In all other cases, the", &[
         "crates/health/tests/cel.rs::annotations_take_precedence_over_all_other_rules",
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/custom/main.rs::more_than_a_hundred_groups_have_rules_with_sources",
         "crates/health/tests/custom/convention.rs::the_convention_in_its_order",
         "crates/health/tests/custom/convention.rs::the_convention_can_be_disabled",
     ]),
-    ("**Late status.** For a kind", &[
+    ("**Late status.** If only the", &[
         "crates/health/tests/custom/convention.rs::an_object_without_a_status_is_progressing_for_a_minute",
         "crates/health/tests/custom/convention.rs::a_status_may_be_required",
         "crates/lifecycle/tests/lifecycle/waiting.rs::weak_evidence_settles_two_seconds_after_the_write",
     ]),
-    ("**Evidence.** A verdict counts when", &[
+    ("**Evidence.** A health status counts", &[
         "crates/health/tests/custom/evidence.rs::the_table_says_which_kinds_report_the_generation",
     ]),
-    ("**Degraded** ends a wave. So", &[
+    ("**Degraded** ends a wave. Rules", &[
         "crates/health/tests/custom/main.rs::documented_statuses_have_the_expected_health",
         "crates/health/tests/rules/grace_period.rs::only_final_failures_are_degraded_immediately",
     ]),
-    ("**Grace period.** A failure that", &[
+    ("**Grace period.** For a failure", &[
         "crates/health/tests/rules/grace_period.rs::missing_metrics_are_tolerated_after_a_creation_and_a_change",
         "crates/health/tests/rules/grace_period.rs::a_change_of_the_spec_restarts_the_grace_period",
         "crates/health/tests/rules/grace_period.rs::an_annotation_sets_the_grace_period",
@@ -929,7 +930,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/health/tests/rules/general.rs::an_application_has_the_worst_health_that_counts",
         "tests/e2e/health.rs::several_objects_give_a_list_with_names",
     ]),
-    ("The application's health has two", &[
+    ("Tidegate uses the application's health", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),
@@ -941,7 +942,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),
-    ("All other decisions are about", &[
+    ("All other decisions are based", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::the_last_wave_is_health_gated_on_request",
         "crates/lifecycle/tests/lifecycle/waiting.rs::ignored_health_holds_back_waves_but_not_the_application",
     ]),

@@ -1,4 +1,5 @@
-//! Applications that need approvals, and people who give them: valid, late, or unauthorized.
+//! Applications that need approvals, and the people who approve. Approvals can be valid, late or
+//! unauthorized.
 
 use serde_json::{Value, json};
 use tidegate_application::approval::{
@@ -25,12 +26,12 @@ const MAX_APPROVALS: usize = 5;
 #[derive(Clone, Copy, Debug)]
 pub struct ApprovalApp {
     pub name: &'static str,
-    /// Its approver setting, if any.
+    /// Approver setting of the Application, if any.
     pub approvers: Option<&'static str>,
 }
 
 impl ApprovalApp {
-    /// Returns true if a person may approve the request of another.
+    /// Returns true if a person may approve another person's request.
     pub fn can_approve(self, author: &str, by: &str) -> bool {
         let Some(approvers) = self.approvers else { return true };
         let (others, names): (Vec<&str>, Vec<&str>) =
@@ -84,7 +85,7 @@ pub fn with_approval(mut document: Value, approvers: Option<&str>) -> Value {
     document
 }
 
-/// Approves the waiting plan, if any. It may be refused, because the world has changed.
+/// Approves the waiting plan, if any. The approval may be rejected, because the world has changed.
 pub async fn approve_waiting(_: &World, life: &Life) {
     let service = life.applications();
     let application = service.application(&AppKey::parse(STANDALONE_APP));
@@ -94,8 +95,8 @@ pub async fn approve_waiting(_: &World, life: &Life) {
     }
 }
 
-/// Approves a plan, most often a waiting one. Returns whether that was accepted, if there was a plan; only a
-/// waiting plan with an authorized approver may be accepted.
+/// Approves a plan, usually one that is waiting. Returns true if the approval was accepted, or `None` if
+/// there was no plan. Only an authorized person's approval of a waiting plan may be accepted.
 pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life) -> Option<bool> {
     let (one, service) = (rng.pick(needing), life.applications());
     let before = one.waiting_plan(&service);
@@ -126,7 +127,8 @@ pub async fn approve_random(rng: &mut Rng, needing: &[ApprovalApp], life: &Life)
     Some(true)
 }
 
-/// Lets authorized users approve all waiting plans, and waits for their execution. There are no other actions.
+/// Lets authorized people approve all waiting plans, and waits until the plans have been executed. Doesn't
+/// perform any other actions.
 pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
     let service = life.applications();
     for _ in 0..MAX_APPROVALS {
@@ -146,7 +148,7 @@ pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
         }
         world.wait_for_quiet(QUIET_TIME).await;
         for (name, hash, answer) in given {
-            // After an unobserved change, another plan waits.
+            // After an unobserved change, a different plan is waiting.
             if answer.is_err() {
                 continue;
             }
@@ -162,8 +164,8 @@ pub async fn approve_all(needing: &[ApprovalApp], world: &World, life: &Life) {
     panic!("waiting plans are approved repeatedly, and some still wait");
 }
 
-/// Checks that authorized users approved all writes of applications that need approvals beforehand. Returns the number
-/// of executed plans.
+/// Checks that authorized people had approved all writes of Applications that need approvals. Returns the
+/// number of executed plans.
 pub fn assert_only_approved_writes(world: &World, writes: &[Write], needing: &[ApprovalApp]) -> usize {
     let stored_plans = world.stored_plans();
     let plans: Vec<_> = stored_plans

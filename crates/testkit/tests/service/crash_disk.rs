@@ -1,4 +1,4 @@
-//! Files of a service for a folder, as changed by a crashing process; all changes are recorded.
+//! Files of a service for a folder, written by a process that crashes. All changes are recorded.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -11,19 +11,19 @@ use tidegate_testkit::crash::CrashPoints;
 /// Change of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// Created.
+    /// The file was created.
     Created,
-    /// Replaced by a resource with another UID.
+    /// The file was replaced by a resource with another UID.
     Replaced,
-    /// Removed.
+    /// The file was removed.
     Removed,
 }
 
-/// Changes in order. Outlives processes.
+/// Changes in order. They outlive processes.
 #[derive(Debug, Default)]
 pub struct Changes(pub Mutex<Vec<(PathBuf, Change)>>);
 
-/// Files as changed by one process. It crashes before a change, after it, or during the write.
+/// Files as seen by one process. The process crashes before a change, after it, or during the write.
 #[derive(Debug)]
 pub struct CrashDisk {
     pub points: Arc<CrashPoints>,

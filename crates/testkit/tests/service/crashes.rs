@@ -1,6 +1,6 @@
-//! A process crashes at every append to the log and at every write to the cluster, before and after it. This is done
-//! for one sync, a rollout of two steps, and a deletion in each order. The end must be the same, and no action may be
-//! executed twice.
+//! A process crashes at every append to the log and at every write to the cluster, before and after it. This
+//! is done for one sync, a rollout of two steps, and a deletion in each order. The result must be the same,
+//! and no action may be executed twice.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,8 +20,8 @@ use crate::world::{Life, World, kind};
 
 /// Time without writes after which a run is complete.
 const QUIET_TIME: Duration = Duration::from_secs(300);
-/// A crash at one point in this many, in the quick form and in the long one.
-/// `TIDEGATE_SERVICE_CRASH_EVERY=1`: at each.
+/// Number of crash points per crash, in the quick form and in the long form. `TIDEGATE_SERVICE_CRASH_EVERY=1`
+/// crashes at every point.
 const CRASH_INTERVAL: (u64, u64) = (80, 4);
 
 /// Activity during the crashes.
@@ -33,14 +33,14 @@ pub enum Scenario {
     Rollout,
     /// The ApplicationSet is deleted with its Applications, in this order.
     Delete(&'static str),
-    /// An Application that needs an approval syncs another commit after one.
+    /// An Application that needs an approval syncs another commit once it is approved.
     Approval,
 }
 
 /// Compared results.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// Deployments of commits with their success, in order.
+    /// Deployed commits in order, with their success.
     deployed: Vec<(String, u64, bool)>,
     /// Applications whose deletion was requested, each once, in order.
     deleted: Vec<String>,
@@ -105,7 +105,7 @@ impl Scenario {
     /// Runs user actions and waits; repeated in each process.
     async fn run(self, world: &World, life: &Life) {
         match self {
-            // A client without a response checks the result.
+            // A client that doesn't get a response checks the result.
             Self::Sync => drop(life.applications().refresh(STANDALONE_APP, false).await),
             Self::Approval => {
                 drop(life.applications().refresh(STANDALONE_APP, false).await);
@@ -138,7 +138,7 @@ impl Scenario {
         }
         let deleted: &[&str] = match self {
             Self::Delete("Reverse" | "Custom") => &["b", "c", "a"],
-            // The garbage collector does that.
+            // The garbage collector deletes the Applications.
             _ => &[],
         };
         assert_eq!(outcome.deleted, deleted);
@@ -213,7 +213,7 @@ fn steps(object: &tidegate_model::Object) -> Vec<Value> {
 }
 
 /// Runs the scenario with processes that crash at these points in turn. Returns the result, and the number of
-/// points of the first process.
+/// crash points in the first process.
 fn run(scenario: Scenario, deaths: &[u64]) -> (Outcome, u64) {
     let world = if scenario == Scenario::Approval {
         World::new(1, 0.0).with_stored_plans()
@@ -243,8 +243,8 @@ pub fn crash_at_every_point(scenario: Scenario) -> u64 {
     })
 }
 
-/// Crashes at one of so many points, by the form; sometimes in the recovery as well. Returns the number of
-/// crashes.
+/// Crashes at one in `every` points, in the quick form and in the long form, and sometimes during the
+/// recovery as well. Returns the number of crashes.
 pub fn crash_at_points(what: &str, points: u64, every: (u64, u64), die: impl Fn(&[u64])) -> u64 {
     let only = std::env::var("TIDEGATE_SERVICE_POINT").ok().map(|text| text.parse::<u64>().unwrap());
     let every = effort::rounds("TIDEGATE_SERVICE_CRASH_EVERY", every.0, every.1).max(1);
@@ -255,7 +255,7 @@ pub fn crash_at_points(what: &str, points: u64, every: (u64, u64), die: impl Fn(
         if only.is_some_and(|only| only != point) {
             continue;
         }
-        // Also crashes in the recovery, at a point that differs between runs.
+        // The process also crashes during the recovery, at a point that differs between runs.
         let second = 1 + point * 7 % points;
         die(&if point % 3 == 0 { vec![point, second] } else { vec![point] });
         tried += 1;
@@ -264,8 +264,8 @@ pub fn crash_at_points(what: &str, points: u64, every: (u64, u64), die: impl Fn(
     tried
 }
 
-/// Excludes ReplicaSets and pods, which have random names, and Jobs, which are hooks in the history of
-/// writes.
+/// Returns true for ReplicaSets and Pods, which have random names, and for Jobs, which are hooks in the
+/// history of writes.
 fn is_created_by_controller(object: &tidegate_model::Object) -> bool {
     matches!(object.kind(), "Pod" | "ReplicaSet" | "Job" | "Event")
 }

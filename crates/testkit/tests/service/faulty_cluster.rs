@@ -1,4 +1,4 @@
-//! A layer between a process and the cluster: it crashes the process at a chosen write, injects faults, and
+//! A layer between a process and the cluster. It crashes the process at a chosen write, injects faults, and
 //! records all writes independently.
 
 use std::collections::hash_map::DefaultHasher;
@@ -16,7 +16,7 @@ use tidegate_testkit::crash::CrashPoints;
 
 /// Latency of a call in each direction.
 const LATENCY: Duration = Duration::from_millis(2);
-/// Time limit of a call without a response.
+/// Time limit of a call that gets no response.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A write as received by the cluster, regardless of the response to the writer.
@@ -29,12 +29,12 @@ pub struct Write {
     /// Objects before and after the write.
     pub before: Option<Object>,
     pub after: Option<Object>,
-    /// Existing Applications at the deletion of one.
+    /// Applications that existed when one of them was deleted.
     pub other_applications: BTreeSet<String>,
 }
 
 impl Write {
-    /// Returns true if it created or re-created an object.
+    /// Returns true if the write created or recreated an object.
     pub fn is_creation(&self) -> bool {
         let uid = |object: &Option<Object>| object.as_ref().map(|one| one.uid().to_owned());
         self.after.is_some() && uid(&self.before) != uid(&self.after)
@@ -62,8 +62,8 @@ enum Fault {
 }
 
 impl CallFaults {
-    /// Returns the fault of a call, by the seed, the subject and the number of such calls, so that two
-    /// simultaneous calls may change their order.
+    /// Returns the fault of a call. The fault depends on the seed, the call's object and the number of
+    /// earlier calls for it, so that the order of two simultaneous calls doesn't matter.
     fn fault(&self, call: &Call) -> Option<Fault> {
         if self.is_unavailable.load(Ordering::SeqCst) {
             return Some(Fault::Refused(ErrorKind::Unavailable));
@@ -95,7 +95,7 @@ impl CallFaults {
     }
 }
 
-/// The cluster as one process sees it.
+/// The cluster as seen by one process.
 pub struct FaultyCluster {
     pub sim: SimCluster,
     pub points: Arc<CrashPoints>,
@@ -111,7 +111,7 @@ impl FaultyCluster {
         self.sim.get(&gvk, &key.namespace, &key.name).await.ok().flatten()
     }
 
-    /// Returns the existing Applications when the deletion of one is requested.
+    /// Returns the Applications that exist when the deletion of one of them is requested.
     fn other_applications(&self, call: &Call, key: &ObjectKey) -> BTreeSet<String> {
         if call.verb != Verb::Delete || key.kind != "Application" {
             return BTreeSet::new();

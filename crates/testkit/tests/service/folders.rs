@@ -1,6 +1,6 @@
-//! A process for a folder crashes at every change to a file in its state directory: before it, after it, and during the
-//! write. The end must be the same: no data is lost or incomplete, each hook runs once, and each Application of an
-//! ApplicationSet is created once and removed once.
+//! A process for a folder crashes at every change to a file in its state directory: before the change, after
+//! it, and during the write. The result must be the same. No data is lost or incomplete, each hook runs once,
+//! and each Application of an ApplicationSet is created once and removed once.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::world::{Life, World};
 
 /// Time without writes after which a run is complete. The folder is read every second.
 const QUIET_TIME: Duration = Duration::from_secs(40);
-/// A crash at one change in this many, in the quick form and in the long one.
+/// Number of changes per crash, in the quick form and in the long form.
 const CRASH_INTERVAL: (u64, u64) = (160, 40);
 
 /// Activity during the crashes.
@@ -39,7 +39,7 @@ pub enum Scenario {
 /// Compared results.
 #[derive(Debug, PartialEq)]
 struct Outcome {
-    /// Deployments of commits with their success.
+    /// Deployed commits with their success.
     deployed: Vec<(String, u64, bool)>,
     /// Creations and removals of each generated Application's file, in order.
     generated: BTreeMap<String, Vec<Change>>,
@@ -54,7 +54,7 @@ struct Outcome {
 }
 
 fn write(world: &World, name: &str, document: &Value) {
-    // Readers see either the old or the new content.
+    // The file is replaced atomically, so that readers see either the old or the new content.
     let beside = world.apps().join("beside");
     fs::write(&beside, document.to_string()).unwrap();
     fs::rename(beside, world.apps().join(format!("{name}.yaml"))).unwrap();
@@ -108,7 +108,7 @@ impl Scenario {
             }
             Self::Delete(_) | Self::Orphan => {
                 let orphan = self == Self::Orphan;
-                // A client without a response repeats the request.
+                // A client that doesn't get a response repeats the request.
                 while world.apps().join("fleet.yaml").exists() {
                     if life
                         .appsets()
@@ -167,7 +167,7 @@ impl Scenario {
             }
             generated.entry(name).or_default().push(change.clone());
         }
-        // Simultaneous changes have no order.
+        // Simultaneous changes don't have a fixed order.
         match self {
             Self::Delete("Reverse") => {}
             Self::Delete("Custom") => removed[..2].sort(),

@@ -1,4 +1,4 @@
-//! Invariants by the requests to the cluster.
+//! Invariants that are checked on the requests to the cluster.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -25,7 +25,7 @@ use crate::world::REFRESH_INTERVAL;
 /// Requester of the operations of rollouts.
 const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
-/// Returns the Application of an object by its name.
+/// Returns the Application that an object belongs to, according to the object's name.
 fn application_of(name: &str) -> Option<&str> {
     ["before-", "after-", "settings-", "web-", "stray-"].iter().find_map(|prefix| name.strip_prefix(prefix))
 }
@@ -37,8 +37,8 @@ fn operation_writes(sim: &SimCluster) -> Vec<AuditEntry> {
     audit
 }
 
-/// Checks that a system at rest does little more than repeat outdated comparisons: no actor wakes itself
-/// without a reason.
+/// Checks that a system at rest does little more than repeat outdated comparisons, and that no actor wakes
+/// itself without a reason.
 pub fn check_idle_effort(
     before: (u64, u64),
     after: (u64, u64),
@@ -55,8 +55,8 @@ pub fn check_idle_effort(
     ensure(steps <= most * STEPS_EACH, || format!("{steps} messages in {long:?} for {most} comparisons"))
 }
 
-/// Checks that an Application never has two open syncs: once another operation has written for it, an earlier operation
-/// must not write any more.
+/// Checks that an Application never has two open syncs: once another operation has written for it, an earlier
+/// operation must not write again.
 pub fn check_single_operation(sim: &SimCluster) {
     let mut newest: BTreeMap<String, OperationId> = BTreeMap::new();
     let mut over: BTreeSet<(String, OperationId)> = BTreeSet::new();
@@ -84,7 +84,7 @@ pub fn check_project_scope(sim: &SimCluster) {
     }
 }
 
-/// Checks that each operation creates every hook once: none has retries.
+/// Checks that each operation creates every hook only once. These operations don't have retries.
 pub fn check_hooks_run_once(sim: &SimCluster) {
     let mut made: BTreeMap<(OperationId, String), usize> = BTreeMap::new();
     for entry in operation_writes(sim).into_iter().filter(|one| one.kind == "Job" && one.code == 201) {
@@ -95,14 +95,14 @@ pub fn check_hooks_run_once(sim: &SimCluster) {
     }
 }
 
-/// An operation by its hooks.
+/// An operation, identified by its hooks.
 #[derive(Clone, Debug)]
 pub struct DeployedCommit {
     pub operation: String,
     pub application: String,
     pub commit: u64,
     pub started: Timestamp,
-    /// Creation of its last hook, when everything before was healthy.
+    /// Creation time of the operation's last hook, which runs once all previous objects are healthy.
     pub finished: Option<Timestamp>,
 }
 
@@ -147,12 +147,12 @@ pub struct RecordedOperation {
     pub requester: String,
     pub phase: OperationPhase,
     pub message: String,
-    /// Its manifests, in any order.
+    /// Manifests of the operation, in any order.
     pub manifests: BTreeSet<String>,
 }
 
 impl RecordedOperation {
-    /// Returns true if an operation without a user's request superseded it.
+    /// Returns true if the operation was superseded by an operation that no user requested.
     fn was_superseded_automatically(&self) -> bool {
         self.message.starts_with("Operation terminated, superseded by another sync (")
     }
@@ -197,7 +197,8 @@ pub fn check_superseding(all: &[RecordedOperation]) -> CheckResult {
     })
 }
 
-/// Checks that no rollout deploys what a member has already, so that no hook runs twice for one revision.
+/// Checks that no rollout deploys a revision that a member already has, so that no hook runs twice for one
+/// revision.
 pub fn check_no_repeated_deployment(
     fleet: &Fleet,
     members: &BTreeMap<String, Membership>,
@@ -214,7 +215,7 @@ pub fn check_no_repeated_deployment(
             let is_again =
                 one.requester == ROLLOUT_REQUESTER && has.is_some_and(|has| has.manifests == one.manifests);
             ensure(!is_again, || format!("a rollout deploys the same targets again: {has:#?}\n{one:#?}"))?;
-            // An unfinished deployment may have left anything.
+            // An unfinished deployment may have left the member in any state.
             has = Some(one).filter(|one| one.phase == OperationPhase::Succeeded);
             Ok(())
         })
@@ -227,7 +228,7 @@ pub struct Membership {
     pub step: usize,
     pub since: Timestamp,
     pub until: Option<Timestamp>,
-    /// True if the member's step has changed, or the member was removed meanwhile.
+    /// True if the member's step has changed, or the member was removed in the meantime.
     pub is_unclear: bool,
 }
 
@@ -245,18 +246,19 @@ fn ensure(is_kept: bool, text: impl FnOnce() -> String) -> CheckResult {
     if is_kept { Ok(()) } else { Err(text()) }
 }
 
-/// Returns true if an Application had a commit or a later one at a time.
+/// Returns true if an Application had this commit or a later one at this time.
 fn had_commit(deployed: &[DeployedCommit], name: &str, commit: u64, by: Timestamp) -> bool {
     let is_it = |one: &&DeployedCommit| one.application == name && one.commit >= commit;
     deployed.iter().filter(is_it).any(|one| one.finished.is_some_and(|at| at <= by))
 }
 
-/// Returns the operations with a user's request, which rollouts do not control.
+/// Returns the operations requested by users, which rollouts don't control.
 pub fn user_operations(all: &[RecordedOperation]) -> BTreeSet<String> {
     all.iter().filter(|one| one.requester == PERSON).map(|one| one.operation.to_string()).collect()
 }
 
-/// Checks that no step starts a commit before all members of earlier steps have it, except for members that may fail.
+/// Checks that no step starts to deploy a commit before all members of earlier steps have it, except members
+/// that may fail.
 pub fn check_step_order(
     fleet: &Fleet,
     members: &BTreeMap<String, Membership>,
@@ -336,7 +338,7 @@ pub fn check_approved_writes(
         let is_of = |plan: &StoredPlan| plan.plan.tasks.iter().any(|task| task.key() == entry.key());
         ensure(plan.is_some_and(|(_, plan)| is_of(plan)), || format!("a write without approval: {entry:?}"))?;
     }
-    // Deletions and removals of finalizers are in a plan, by the audit.
+    // According to the audit log, deletions and removals of finalizers are part of a plan.
     let has_content = |write: &&Write| {
         matches!(write.verb, Verb::Apply | Verb::Put)
             && write.key.namespace == APP_NAMESPACE
@@ -358,7 +360,7 @@ pub fn check_approved_writes(
     Ok(())
 }
 
-/// Checks that every executed plan has an approval of an authorized user.
+/// Checks that every executed plan was approved by an authorized person.
 pub fn check_approvers(plans: &[(StoredPlanMetadata, StoredPlan)], needing: ApprovalApp) -> CheckResult {
     let is_taken = |line: &&StoredPlanMetadata| line.application == needing.name && line.operation.is_some();
     plans.iter().map(|(line, _)| line).filter(is_taken).try_for_each(|line| {
@@ -381,7 +383,7 @@ fn is_part(manifest: &Value, object: &Value) -> bool {
     }
 }
 
-/// Checks that no Application is deleted before those with a higher rank are gone.
+/// Checks that no Application is deleted before the ones with a higher rank have been deleted.
 pub fn check_deletion_order(writes: &[Write], ranks: &BTreeMap<String, usize>) -> CheckResult {
     for write in writes.iter().filter(|one| one.verb == Verb::Delete && one.key.kind == "Application") {
         let Some(rank) = ranks.get(&write.key.name) else { continue };

@@ -1,8 +1,8 @@
 //! The whole service on virtual time: Applications, an ApplicationSet that is rolled out and deleted in
-//! steps, the engine, its log, the stores and a cluster, with commits and changes by users, faults and
-//! crashes. The invariants are checked on the requests to the cluster. `TIDEGATE_SERVICE_SEEDS=N` runs N
-//! lives. `TIDEGATE_SERVICE_SEED=S` repeats one several times with output: users, faults and crashes follow
-//! from the seed, but the order of two threads at one time does not.
+//! steps, the engine with its log, the stores and a cluster. Users make commits and changes, and there are
+//! faults and crashes. The invariants are checked on the requests to the cluster. `TIDEGATE_SERVICE_SEEDS=N`
+//! runs N lives. `TIDEGATE_SERVICE_SEED=S` repeats one life several times with output. The seed determines
+//! users, faults and crashes, but not the order of two simultaneous threads.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -31,7 +31,7 @@ use tidegate_testkit::effort;
 use crashes::{Scenario, crash_at_every_point};
 use random_life::run_life;
 
-/// Number of repetitions of a life.
+/// Number of times that a life is repeated.
 const AGAIN: u32 = 5;
 
 #[test]

@@ -1,5 +1,5 @@
-//! A random life of a fleet: correct and broken commits, changes of the ApplicationSet, drift, user actions,
-//! faults, crashes.
+//! Random life of a fleet: correct and broken commits, changes of the ApplicationSet, drift, user actions,
+//! faults and crashes.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub struct Report {
     /// Number of refused approvals.
     pub refused: usize,
     pub writes: usize,
-    /// True if the newest commit was broken at rest.
+    /// True if the newest commit was broken when the system was at rest.
     pub is_broken: bool,
     /// True if the ApplicationSet was deleted.
     pub is_deleted: bool,
@@ -120,7 +120,8 @@ impl RandomLife {
         }
     }
 
-    /// Ends all faults and actions. Everything must then be synced or explained, without more writes.
+    /// Ends all faults and actions. Afterwards, every change must be synced or explained, and there must be
+    /// no more writes.
     fn settle(&mut self, is_broken: bool) {
         let Self { world, people, .. } = self;
         world.faults.faults_percent.store(0, Ordering::SeqCst);
@@ -160,7 +161,7 @@ impl RandomLife {
                 while world.appset().await.is_some() {
                     tokio::time::sleep(Duration::from_secs(1)).await;
                 }
-                // Without an order, its Applications are deleted after it.
+                // Without a deletion order, the Applications are deleted after the ApplicationSet.
                 world.wait_for_quiet(QUIET_TIME).await;
                 for name in people.fleet.members.keys() {
                     assert!(world.application(name).await.is_none(), "{name} still exists");
@@ -203,15 +204,15 @@ impl RandomLife {
     }
 }
 
-/// Returns the commit of an Application by its objects.
+/// Returns an Application's commit according to its objects.
 async fn deployed_commit(world: &World, name: &str) -> Option<u64> {
     let gvk = Gvk::new("", "v1", "ConfigMap");
     let settings = world.sim.get(&gvk, APP_NAMESPACE, &format!("settings-{name}")).await.unwrap()?;
     settings.text("/data/commit").parse().ok()
 }
 
-/// Checks that every change is synced or has an explanation, and that every rollout has ended or reports the
-/// reason of its wait.
+/// Checks that every change is synced or has an explanation, and that every rollout has ended or reports what
+/// it is waiting for.
 async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
     let newest = people.commits.len() as u64;
     let set = world.appset().await.unwrap();
@@ -221,7 +222,7 @@ async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
         explanation.line, explanation.explanation, set.status.conditions
     ));
     let rollout = explanation.rollout.expect("there was a rollout");
-    // A rollout that must finish first waits for users when a member has failed.
+    // If the rollout must finish before the next one, it waits for users after a member has failed.
     let is_stuck = people.fleet.rollout.is_some_and(|text| text.contains("finish")) && rollout.end.is_none();
     let may_wait = people.commit_error.is_some() || is_stuck;
     assert!(
@@ -232,7 +233,7 @@ async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
     for name in people.fleet.members.keys().map(String::as_str).chain(OTHER_APPS) {
         let Some(application) = world.application(name).await else { panic!("{name} was never created") };
         let is_held = !people.approves_at_end && approval_condition_message(&application).is_some();
-        // User requests were processed.
+        // All user requests must have been processed.
         let is_left = OTHER_APPS.contains(&name) && application.operation.is_some();
         let may_be_left = is_held || people.commit_error.is_some();
         assert!(!is_left || may_be_left, "{name} still has an operation: {application:#?}");
@@ -258,7 +259,7 @@ async fn assert_is_explained(world: &World, life: &Life, people: &Users) {
     }
 }
 
-/// Returns true if an Application reports that it is out of order, and why.
+/// Returns true if an Application reports that it isn't synced or healthy, and why.
 fn is_explained(application: &Application) -> bool {
     let status = &application.status;
     let is_synced = status.sync.as_ref().is_some_and(|sync| sync.status == SyncStatusCode::Synced);

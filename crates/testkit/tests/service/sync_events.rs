@@ -1,4 +1,4 @@
-//! Cluster-visible messages about an operation that never started.
+//! Messages in the cluster about an operation that never started.
 
 use std::time::Duration;
 

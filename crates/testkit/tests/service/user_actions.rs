@@ -21,11 +21,11 @@ use crate::world::{Life, World, enable_tracing, kind};
 
 pub const STEPS: usize = 3;
 pub const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
-/// Applications next to the ApplicationSet.
+/// Applications outside the ApplicationSet.
 pub const OTHER_APPS: [&str; 4] = [STANDALONE_APP, BASE_APP, GATED_APP, APPROVAL_APP];
-/// The person who syncs manually.
+/// Person who syncs manually.
 pub const PERSON: &str = "ann";
-/// Possible policies for a running operation.
+/// Possible policies for the case that another operation is running.
 const POLICIES: [Option<&str>; 4] = [None, Some("refuse"), Some("queue"), Some("supersede")];
 /// Possible rollout settings.
 const ROLLOUTS: [&str; 4] = [
@@ -35,7 +35,7 @@ const ROLLOUTS: [&str; 4] = [
     "steps: [{step: 1, maxFailures: 0, onFailure: rollback}, {step: 2, deadline: 2m, onFailure: rollback}]",
 ];
 
-/// Users and their documents so far.
+/// Users, and the documents that they have written so far.
 pub struct Users {
     pub rng: Rng,
     pub fleet: Fleet,
@@ -43,11 +43,11 @@ pub struct Users {
     /// Error in the newest commit.
     pub commit_error: Option<(String, CommitError)>,
     pub members: BTreeMap<String, Membership>,
-    /// Applications next to the ApplicationSet that need approvals.
+    /// Applications outside the ApplicationSet that need approvals.
     pub approval_apps: Vec<ApprovalApp>,
-    /// True if all waiting plans get an approval at the end.
+    /// True if all waiting plans are approved at the end.
     pub approves_at_end: bool,
-    /// Number of commits without changes of manifests.
+    /// Number of commits that don't change manifests.
     pub unrelated_commits: u64,
     /// Numbers of accepted and refused approvals.
     pub approvals: (usize, usize),
@@ -82,7 +82,7 @@ impl Users {
         self.rng.pick(&all).to_owned()
     }
 
-    /// Writes another commit of all Applications, including those that may return.
+    /// Commits a new version of all Applications, including those that may be added again.
     pub fn commit(&mut self, world: &World, wrong: Option<(String, CommitError)>) {
         let number = self.commits.len() as u64 + 1;
         let broken = wrong.as_ref().map(|(name, wrong)| (name.as_str(), *wrong));
@@ -93,7 +93,7 @@ impl Users {
         self.commit_error = wrong;
     }
 
-    /// Writes a commit without any effect.
+    /// Writes a commit that doesn't have any effect.
     fn commit_unrelated(&mut self, world: &World) {
         self.unrelated_commits += 1;
         let name = self.random_application();
@@ -123,7 +123,7 @@ impl Users {
         }
     }
 
-    /// Adds the approval requirement to a document, if its Application has one.
+    /// Adds the approval requirement to the document of an Application that needs approvals.
     fn with_approvals(&self, name: &str, document: Value) -> Value {
         match self.approval_apps.iter().find(|one| one.name == name) {
             Some(one) => approval::with_approval(document, one.approvers),
@@ -153,7 +153,8 @@ impl Users {
             8 => self.sync(world, life).await,
             9 => {
                 enable_tracing("an end by hand");
-                // Its dependency would be Synced without its last hook, which proves its health.
+                // `BASE_APP` is excluded, because after a termination it would be Synced without its last
+                // hook, which proves its health.
                 let name = self.rng.pick(&[STANDALONE_APP, APPROVAL_APP]);
                 drop(life.applications().terminate(name, None, ("ann".to_owned(), String::new())).await);
             }
@@ -178,8 +179,8 @@ impl Users {
         }
     }
 
-    /// Requests a sync through the API or the resource, with a policy for a running operation. It may be
-    /// refused.
+    /// Requests a sync through the API or the resource, with a policy for the case that another operation is
+    /// running. The request may be rejected.
     async fn sync(&mut self, world: &World, life: &Life) {
         let (name, policy) = (self.rng.pick(&OTHER_APPS), self.rng.pick(&POLICIES));
         let is_written = self.rng.percent(30);
@@ -229,7 +230,8 @@ impl Users {
         world.write(self.with_approvals(STANDALONE_APP, document)).await;
     }
 
-    /// Checks the labels of the namespace by the policy, unless its Application cannot be synced.
+    /// Checks that the labels of the namespace match the policy, unless the namespace's Application can't be
+    /// synced.
     pub async fn assert_namespace(&self, world: &World) {
         let is_kept = |name: &str| [STANDALONE_APP, BASE_APP].contains(&name);
         let is_broken = self.commit_error.as_ref().is_some_and(|(name, _)| is_kept(name));
@@ -250,7 +252,7 @@ impl Users {
         enable_tracing(&format!("a sync by hand of member {name}: {:?}", taken.map(drop)));
     }
 
-    /// Pauses or resumes the rollout. The request may be refused if there is no rollout.
+    /// Pauses or resumes the rollout. The request may be rejected if there is no rollout.
     pub async fn request(&self, life: &Life, request: AppSetAction) {
         enable_tracing(&format!("{request:?}"));
         drop(life.appsets().send_action("fleet", None, request, ("ann".to_owned(), String::new())).await);
@@ -285,7 +287,7 @@ impl Users {
         world.write(self.fleet.document(&world.repository())).await;
     }
 
-    /// Changes or deletes an object of the Application with self-heal.
+    /// Changes or deletes an object of the Application that has self-heal.
     async fn drift(&mut self, world: &World) {
         let name = format!("settings-{}", self.rng.pick(&OTHER_APPS));
         let gvk = Gvk::new("", "v1", "ConfigMap");

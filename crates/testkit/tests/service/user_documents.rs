@@ -1,4 +1,5 @@
-//! Documents of the users: a repository, a project, an ApplicationSet, and an Application next to it.
+//! Documents of the users: a repository, a project, an ApplicationSet, and Applications outside the
+//! ApplicationSet.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,11 +11,11 @@ use tidegate_model::argo::API_VERSION;
 
 /// Namespace of the objects of all Applications.
 pub const APP_NAMESPACE: &str = "shops";
-/// Namespace that their project forbids.
+/// Namespace that the project forbids.
 pub const FORBIDDEN_NAMESPACE: &str = "vault";
 /// Annotation with the commit of an object.
 pub const COMMIT_ANNOTATION: &str = "test/commit";
-/// An automated Application next to the ApplicationSet, followed by the one that it depends on.
+/// Automated Application outside the ApplicationSet, followed by the Application that it depends on.
 pub const STANDALONE_APP: &str = "alone";
 pub const BASE_APP: &str = "base";
 /// An Application whose operations wait at a gate for some minutes, between their hooks.
@@ -27,13 +28,13 @@ pub const APPROVAL_APP: &str = "guarded";
 pub enum CommitError {
     /// The first hook fails.
     Hook,
-    /// Its Deployment is never ready.
+    /// The Deployment never becomes ready.
     Deployment,
-    /// It cannot be parsed.
+    /// The manifests can't be parsed.
     Syntax,
-    /// It contains an object in a namespace that the project forbids.
+    /// The manifests contain an object in a namespace that the project forbids.
     Namespace,
-    /// It contains a kind that the project forbids.
+    /// The manifests contain a kind that the project forbids.
     Kind,
 }
 
@@ -59,8 +60,8 @@ fn job(name: &str, hook: &str, commit: u64, fails: bool) -> Value {
     job
 }
 
-/// Returns the manifests of an Application: a hook, a Deployment with its settings, and a hook after it is
-/// healthy.
+/// Returns the manifests of an Application: a hook, a Deployment with its settings, and a hook that runs once
+/// the Deployment is healthy.
 pub fn manifests(name: &str, commit: u64, wrong: Option<CommitError>) -> String {
     let settings = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": format!("settings-{name}")},
@@ -100,7 +101,7 @@ pub fn manifests(name: &str, commit: u64, wrong: Option<CommitError>) -> String 
     text
 }
 
-/// Writes a commit of all Applications; one of them may be wrong.
+/// Writes a commit of all Applications, one of which may be broken.
 pub fn commit<'a>(
     repository: &Path,
     names: impl IntoIterator<Item = &'a str>,
@@ -116,7 +117,7 @@ pub fn commit<'a>(
         .unwrap();
 }
 
-/// Writes a commit without changes of manifests: other files, and comments in some of them.
+/// Writes a commit that doesn't change any manifests, only other files and comments.
 pub fn commit_unrelated(repository: &Path, name: &str, number: u64) {
     fs::write(repository.join("NOTES.md"), number.to_string()).unwrap();
     fs::write(repository.join(name).join("README.md"), number.to_string()).unwrap();
@@ -160,7 +161,7 @@ pub fn application(repository: &Path, name: &str, depends_on: Option<&str>) -> V
     value
 }
 
-/// Changes the policy, with these labels of the namespace.
+/// Changes the sync policy of an Application, and sets these labels on its namespace.
 pub fn with_policy(mut application: Value, automated: &Value, labels: &Value, ignored: &Value) -> Value {
     application["spec"]["syncPolicy"] = json!({
         "retry": {"limit": 0}, "syncOptions": ["CreateNamespace=true"],
@@ -176,7 +177,7 @@ pub fn with_policy(mut application: Value, automated: &Value, labels: &Value, ig
 /// State of the ApplicationSet.
 #[derive(Clone, Debug)]
 pub struct Fleet {
-    /// Its Applications with their steps.
+    /// Applications of the ApplicationSet, with their steps.
     pub members: BTreeMap<String, usize>,
     /// Concurrency limit of each step, as the user writes it.
     pub max_update: Vec<Option<Value>>,
@@ -223,7 +224,8 @@ impl Fleet {
         set
     }
 
-    /// Returns deletion ranks: members with a higher number are deleted first; empty without an order.
+    /// Returns deletion ranks. Members with a higher rank are deleted first. Empty if there is no deletion
+    /// order.
     pub fn deletion_ranks(&self) -> BTreeMap<String, usize> {
         let rank = |step: usize| match self.deletion {
             "Reverse" => step,
@@ -233,7 +235,7 @@ impl Fleet {
         self.members.iter().map(|(name, step)| (name.clone(), rank(*step))).collect()
     }
 
-    /// Returns the concurrency limit of a step with this number of members.
+    /// Returns the concurrency limit of a step that has `of` members.
     pub fn update_limit(&self, step: usize, of: usize) -> usize {
         match &self.max_update[step] {
             None => usize::MAX,

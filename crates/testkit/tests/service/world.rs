@@ -1,4 +1,4 @@
-//! A whole service as consecutive processes on one cluster, one log and one repository; time is virtual.
+//! A whole service as consecutive processes with one cluster, one log and one repository, on virtual time.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,18 +36,18 @@ use crate::user_documents::{self, APP_NAMESPACE, FORBIDDEN_NAMESPACE};
 pub const REFRESH_INTERVAL: Duration = Duration::from_secs(180);
 /// Delay before a failed start is retried.
 const RESTART_DELAY: Duration = Duration::from_secs(5);
-/// Maximum virtual time of a process. Exceeding it means that an operation waits forever.
+/// Maximum virtual time of a process. If it is exceeded, an operation is waiting forever.
 const TIMEOUT: Duration = Duration::from_secs(48 * 3600);
 /// Maximum number of messages that all actors handle at one moment of virtual time. An actor that wakes
-/// itself without news would handle messages forever, and time would stand still.
+/// itself without a reason would handle messages forever, and time would stand still.
 const MAX_STEPS_PER_MOMENT: u64 = 20_000;
 /// Downtime between two processes.
 const DOWNTIME: Duration = Duration::from_secs(3);
 
-/// All worlds of this program share one clock, so only one exists at a time.
+/// All worlds in this program share one clock, so only one world may exist at a time.
 static WORLD_LOCK: Mutex<()> = Mutex::new(());
 
-/// Number of panics: a panicking actor is restarted and would not be noticed.
+/// Number of panics. Otherwise a panic would go unnoticed, because the actor is restarted.
 static PANICS: AtomicU64 = AtomicU64::new(0);
 static PANIC_HOOK: Once = Once::new();
 
@@ -65,10 +65,10 @@ fn count_panics() {
 /// State that outlives processes.
 pub struct World {
     folder: TempDir,
-    /// File changes of its service, if it manages a folder instead of the cluster.
+    /// File changes of the service, if it manages a folder instead of the cluster.
     pub changes: Option<Arc<Changes>>,
     pub sim: SimCluster,
-    /// True if plans can be stored; then processes also crash at each change of their state.
+    /// True if plans can be stored. Processes then also crash at each change to the stored plans.
     stores_plans: bool,
     pub log: MemoryLog,
     pub faults: Arc<CallFaults>,
@@ -111,8 +111,8 @@ async fn apply(cluster: &SimCluster, value: Value) {
 }
 
 impl World {
-    /// Creates a cluster with Applications, a project, and an empty repository. `gone` is the rate of ended
-    /// watches.
+    /// Creates a cluster with Applications, a project and an empty repository. `gone` is the fraction of
+    /// watches that end early.
     pub fn new(seed: u64, gone: f64) -> Self {
         let only = WORLD_LOCK.lock().unwrap_or_else(PoisonError::into_inner);
         count_panics();
@@ -186,7 +186,7 @@ impl World {
     pub fn with_stored_plans(self) -> Self {
         let world = Self { stores_plans: true, ..self };
         let state = StateDir::resolve(Some(&world.folder.path().join("state"))).unwrap();
-        // Creates the key of the state directory, outside of virtual time.
+        // Creates the state directory's key outside of virtual time.
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         drop(
             runtime.block_on(StoredPlans::open(&state, &SilentNotifier, client::is_process_running)).unwrap(),
@@ -217,7 +217,7 @@ impl World {
         self.folder.path().join("repo")
     }
 
-    /// Runs one process and the given work; `None` if it crashes.
+    /// Runs one process together with the given work. Returns `None` if the process crashes.
     pub fn run_process<T>(&self, points: &Arc<CrashPoints>, work: impl AsyncFnOnce(&Life) -> T) -> Option<T> {
         let runtime = runtime();
         let end = runtime.block_on(async {
@@ -248,7 +248,7 @@ impl World {
         end
     }
 
-    /// Starts a process, and retries a failed start like a supervisor.
+    /// Starts a process, and retries a failed start as a supervisor does.
     async fn start_with_retries(&self, points: &Arc<CrashPoints>) -> Life {
         loop {
             match self.start(points).await {
@@ -330,7 +330,7 @@ impl World {
         audit
     }
 
-    /// Waits until there was no write for this time, and gives up after the same time again.
+    /// Waits until there has been no write for this time. Panics if that takes longer than 12 hours.
     pub async fn wait_for_quiet(&self, long: Duration) {
         let mut before = self.writes().len();
         let mut since = SystemClock.now();
@@ -352,8 +352,8 @@ impl World {
     }
 }
 
-/// Ends when actors handle more messages at one moment than can be expected. It isn't polled, but wakes up with each
-/// message.
+/// Returns when actors handle more messages at one moment than expected. Each message wakes this function, so
+/// it doesn't poll.
 async fn detect_spinning(mut steps: watch::Receiver<u64>) {
     let (mut since, mut before) = (SystemClock.now(), *steps.borrow());
     while steps.changed().await.is_ok() {
@@ -379,7 +379,7 @@ fn runtime() -> tokio::runtime::Runtime {
     Builder::new_current_thread().enable_all().start_paused(true).build().unwrap()
 }
 
-/// Returns ids in the order of calls, reproducibly.
+/// Returns reproducible IDs in the order of the calls.
 fn next_id(at: Timestamp, given: &AtomicU64) -> OperationId {
     let number = given.fetch_add(1, Ordering::SeqCst).to_be_bytes();
     let mut rest = [0; 10];

@@ -1,10 +1,10 @@
-//! Documents with the values that `sigs.k8s.io/yaml` returns. kubectl and Argo CD use this library to parse
-//! YAML.
+//! Compares documents with the values that `sigs.k8s.io/yaml` returns. kubectl and Argo CD use this library
+//! to parse YAML.
 //!
-//! `tests/data/sigs.jsonl` has one document per line, along with its value as JSON or the error.
-//! `scripts/template-table/make` writes the file. If `TIDEGATE_GO_TEMPLATES` names the reference program
-//! (`scripts/template-table/program --fetch`), random documents are also compared with the library itself;
-//! `TIDEGATE_REQUIRE_GO_TEMPLATES=1` requires this.
+//! `tests/data/sigs.jsonl` contains one document per line, along with its value as JSON or the error.
+//! `scripts/template-table/make` writes the file. If `TIDEGATE_GO_TEMPLATES` is the path of the reference
+//! program (`scripts/template-table/program --fetch`), the test also compares random documents with the
+//! library itself; `TIDEGATE_REQUIRE_GO_TEMPLATES=1` requires this.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -142,7 +142,7 @@ fn difference(case: &Value) -> Option<String> {
         Some(output) => Ok(floats(parse_value(output, &Limits::default()).unwrap())),
         None => Err(case["error"].as_str().unwrap().to_owned()),
     };
-    // Intentional errors: docs/reference/differences-from-argo-cd.md.
+    // These errors are intentional; see docs/reference/differences-from-argo-cd.md.
     let is_refused_here = |reason: &String| {
         ["duplicate key", "the end of the document", "!!binary", "`:` is not allowed here"]
             .iter()
@@ -194,7 +194,7 @@ fn random(program: &str) -> Result<(), Failed> {
     report(&differences, cases.len())
 }
 
-/// SplitMix64.
+/// Random number generator (SplitMix64).
 struct Rng(u64);
 
 impl Rng {
@@ -211,7 +211,7 @@ impl Rng {
     }
 }
 
-/// Returns a scalar: one of those above, digits and signs of numbers in any order, or a quoted text.
+/// Returns a scalar: one of `SCALARS`, characters of numbers in any order, or a quoted text.
 fn scalar(random: &mut Rng) -> String {
     match random.next_below(8) {
         0 => {

@@ -30,7 +30,7 @@ use self::reasons::{Goal, ReasonPrinter};
 
 /// Time limit for a service to start before a wait begins.
 const SERVICE_START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for the comparison after an operation, which may take long.
+/// Time limit for the comparison after an operation. A comparison may take long.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An operation that was requested for an application.
@@ -39,7 +39,8 @@ pub(super) struct AwaitedOperation {
     name: String,
     key: AppKey,
     pending_request: PendingRequest,
-    /// Time at which the operation was first seen to have ended without the application having been compared yet.
+    /// Time at which the operation was first observed as finished, while the application hadn't been compared
+    /// yet.
     ended_at: Cell<Option<Instant>>,
     /// Reason for waiting that was printed last.
     printed_reason: RefCell<String>,
@@ -103,7 +104,7 @@ pub(super) async fn wait_until_finished(
             return Ok(CommandOutcome::NotFinished);
         }
     };
-    // In the order in which the user named them.
+    // In the order of the command line.
     let of = |one| found.iter().find(|found| AppKey::of(found) == one);
     let over: Vec<(&AwaitedOperation, &Application)> =
         awaited.iter().filter_map(|one| Some((one, of(one.key.clone())?))).collect();
@@ -191,8 +192,8 @@ async fn show_ended_operation(
     Ok(CommandOutcome::Operation(ended.phase))
 }
 
-/// Returns true if no operation is running and the last one was followed by a comparison. A failed operation doesn't need a
-/// comparison, which may hang because of the same problem.
+/// Returns true if no operation is running and a comparison has followed the last one. A failed operation
+/// doesn't need a comparison, which may hang because of the same problem.
 fn is_over(application: &Application) -> bool {
     let status = &application.status;
     let is_left_alone = refresh::is_skipped(application);
@@ -206,7 +207,8 @@ fn is_over(application: &Application) -> bool {
     application.operation.is_none() && status.operation_state.as_ref().is_none_or(is_seen)
 }
 
-/// Returns [`is_over`], with a time limit for the comparison. The limit starts when the operation is first seen to have ended.
+/// Returns the result of [`is_over`], with a time limit for the comparison. The limit starts when the
+/// operation is first observed as finished.
 fn is_over_within_timeout(since: &Cell<Option<Instant>>) -> impl Fn(&Application) -> bool {
     move |application| {
         if is_over(application) {
@@ -256,12 +258,12 @@ async fn wait_for_timeout(timeout: Option<Duration>, observed: &Notify) {
 pub(super) enum GoalResult {
     /// All applications meet the goal.
     Met(Vec<Application>),
-    /// The timeout has passed, or the user has interrupted the wait, which has been printed. Contains the applications that did
-    /// not meet the goal when last observed.
+    /// The timeout has passed, or the user has interrupted the wait. The reason was already printed. Contains
+    /// the applications that did not meet the goal when last observed.
     Unmet(Vec<Application>),
 }
 
-/// Polls until all named applications meet the goal.
+/// Polls until all applications with these names meet the goal.
 pub(super) async fn poll_until(
     transport: &Transport,
     (names, timeout): (&[String], Option<Duration>),

@@ -101,8 +101,8 @@ fn describe_from_status(application: &Application, cascade: Cascade) -> Vec<Stri
         _ => deletion::owned_objects(application),
     };
     let first = match u32::try_from(known.len()).unwrap_or(u32::MAX) {
-        0 => "no objects to delete are known".to_owned(),
-        number => format!("{} in its status may be deleted", format_count(number, "object", "objects")),
+        0 => "the status lists no objects to delete".to_owned(),
+        number => format!("{} in the status may be deleted", format_count(number, "object", "objects")),
     };
     let each = known.into_iter().map(|(gvk, namespace, name)| {
         let place = if namespace.is_empty() { name } else { format!("{namespace}/{name}") };
@@ -290,7 +290,7 @@ mod tests {
         application.status.conditions =
             vec![ApplicationCondition { kind, message, last_transition_time: None }];
         assert_eq!(describe_progress(&application).as_deref(), Some("it is deleted when operation 1 ends"));
-        // A deleted file cannot be annotated, so the command is named instead.
+        // The user can't annotate a deleted file, so the message contains the command instead.
         application.status.conditions.clear();
         let id = "01890000-0000-7000-8000-000000000001";
         let info = json!([

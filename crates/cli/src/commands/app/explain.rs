@@ -98,7 +98,8 @@ fn show_ended(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows the state of an application based on its own status, which is all that is known before the first operation.
+/// Shows the state of an application based on its own status. Before the first operation, nothing else is
+/// known.
 async fn show_idle_status(
     args: &SingleAppArgs,
     transport: &Transport,

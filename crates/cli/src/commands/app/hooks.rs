@@ -62,8 +62,8 @@ async fn follow_new_operation(
             match show_output(client, id, &mut lines, printer).await {
                 Ok(()) => return Ok(()),
                 Err(HookOutputError { error, has_shown_output: true }) => return Err(error),
-                // The application names its operation before the log contains it. There is no output to follow until the
-                // operation has been planned.
+                // The application's status contains the operation before the log does. There is no output to
+                // follow until the operation has been planned.
                 Err(HookOutputError { error, has_shown_output: false })
                     if operation.finished_at.is_some() =>
                 {

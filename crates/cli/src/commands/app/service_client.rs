@@ -193,7 +193,8 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the message of an application's newest operation, even if the application is gone; `None` if it is unknown.
+    /// Returns the message of an application's newest operation, even if the application no longer exists, or
+    /// `None` if the message is unknown.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         let app = instance_name(application);
         let state_dir = match self {

@@ -105,7 +105,7 @@ fn single_name<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliEr
     }
 }
 
-/// Returns one revision per source. The text is empty for sources that the arguments don't name.
+/// Returns one revision per source. The text is empty for sources that the arguments don't specify.
 pub(super) fn source_revisions(
     given: &RevisionArgs,
     application: &Application,
@@ -126,7 +126,7 @@ pub(super) fn source_revisions(
             )));
         };
         if !place.is_empty() {
-            return Err(CliError::usage(format!("--source-positions {position} is given twice")));
+            return Err(CliError::usage(format!("--source-positions {position} is repeated")));
         }
         revision.clone_into(place);
     }

@@ -188,7 +188,8 @@ impl Transport {
         }
     }
 
-    /// Returns the message of an application's newest operation, even if the application is gone; `None` if it is unknown.
+    /// Returns the message of an application's newest operation, even if the application no longer exists, or
+    /// `None` if the message is unknown.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         match self {
             Self::Service(desk) => desk.last_message(printer, application).await,
@@ -225,7 +226,7 @@ impl KubeTransport {
             }
             Request::TerminateApplication { reason, .. } if !reason.is_empty() => {
                 Err(ServiceError::BadInput {
-                    message: "a resource cannot record the reason; omit --reason, or use a service with --server URL".to_owned(),
+                    message: "a reason cannot be recorded in the resource; omit --reason, or use a service with --server URL".to_owned(),
                 })
             }
             Request::TerminateApplication { name, .. } => direct.terminate(&direct.find_one(&name).await?).await,

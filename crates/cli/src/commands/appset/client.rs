@@ -19,7 +19,8 @@ pub async fn find(client: &ServiceClient, name: Option<&str>) -> Result<AppSetLi
     }
 }
 
-/// Does the same as [`find`]. If no service is running, prints a note and returns the last state of the ApplicationSets.
+/// Returns ApplicationSets as [`find`] does. If no service is running, prints a note and returns their last
+/// state.
 pub async fn find_with_fallback(
     client: &ServiceClient,
     printer: &Printer,
@@ -72,7 +73,7 @@ pub async fn explain(client: &ServiceClient, name: &str) -> Result<AppSetExplana
     }
 }
 
-/// Does the same as [`explain`]. If no service is running, uses the recorded state.
+/// Explains an ApplicationSet as [`explain`] does. If no service is running, uses the recorded state.
 pub async fn explain_with_fallback(
     client: &ServiceClient,
     printer: &Printer,

@@ -200,7 +200,7 @@ async fn wait_until_gone(
     Ok(CommandOutcome::NotFinished)
 }
 
-/// `deleting step 1 of 3: 2 of 9 Applications gone`.
+/// Describes the progress of a deletion, such as `deleting step 1 of 3: 2 of 9 Applications gone`.
 fn describe_progress(view: &TeardownView) -> String {
     let done = view.members.iter().filter(|member| view.order.is_intended_end(member.status)).count();
     let what = if view.order == OrderKind::Orphan { "released" } else { "deleted" };

@@ -33,7 +33,7 @@ use crate::output::Printer;
 use crate::output::application_set::display_name;
 use crate::output::appset_plan::{self, AppSetPlan, DeletionPlan, PlannedApplication, Removal, RolloutPlan};
 
-/// Revision that an empty revision stands for.
+/// Revision to use if a revision is empty.
 const HEAD: &str = "HEAD";
 
 pub async fn run(args: &AppSetPlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -112,7 +112,7 @@ impl DefinedGates {
         usable.retain(|gate| concurrency_group(gate).is_none());
         let defined = if usable.is_empty() { "none".to_owned() } else { usable.join(", ") };
         Some(format!(
-            "waits forever for gate {gate}, which is not defined; the file of --gates defines {defined}"
+            "waits forever for gate {gate}, which is not defined; the --gates file defines {defined}"
         ))
     }
 }

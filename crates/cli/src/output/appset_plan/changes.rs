@@ -64,7 +64,7 @@ pub fn summary(members: &[PlannedApplication], removal: &Removal) -> String {
         (of(ChangeKind::Created).count(), "created"),
         (of(ChangeKind::Changed).count(), "changed"),
         (of(ChangeKind::Unchanged).count(), "unchanged"),
-        (of(ChangeKind::LeftAlone).count(), "not changed"),
+        (of(ChangeKind::LeftAlone).count(), "not updated"),
         (deleted, "deleted"),
     ]
     .into_iter()
@@ -80,7 +80,7 @@ pub(super) fn change_word(change: &MemberPreview) -> &'static str {
         ChangeKind::Created => "created",
         ChangeKind::Changed => "changed",
         ChangeKind::Unchanged => "unchanged",
-        ChangeKind::LeftAlone => "not changed",
+        ChangeKind::LeftAlone => "not updated",
     }
 }
 

@@ -52,7 +52,7 @@ impl DeletionPlan {
 
     pub(super) fn to_part(&self) -> Part {
         let with_objects = |name: &String| {
-            // They are sorted, and there may be thousands of them.
+            // The Applications are sorted, and there may be thousands of them.
             let is_listed = |kept: &RetainedMember| kept.applications.binary_search(name).is_ok();
             let stays = |kept: &RetainedMember| kept.what == RetainedKind::Objects && is_listed(kept);
             if self.kept.iter().any(stays) { "its objects are kept" } else { "" }
@@ -87,7 +87,7 @@ impl DeletionPlan {
             is_idle: true,
             rows: match kept.what {
                 RetainedKind::Application => kept.applications.iter().map(|name| row(name, "")).collect(),
-                // They are marked above.
+                // These Applications are marked in their steps above.
                 RetainedKind::Objects => Vec::new(),
             },
         });

@@ -36,7 +36,7 @@ pub fn diagram(plan: &PlanDrawing) -> String {
     diagram.finish()
 }
 
-/// `r0`, `d0`.
+/// Returns the ID of a node, such as `r0` or `d0`.
 fn node_id(part: &Part, number: usize) -> String {
     let letter = match part.is_deletion {
         false => 'r',

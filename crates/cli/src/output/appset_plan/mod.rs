@@ -322,7 +322,7 @@ impl AppSetPlan {
 }
 
 impl PlannedApplication {
-    /// `1a2b3c4 (main)`, for each source.
+    /// Formats the revision of each source, such as `1a2b3c4 (main)`.
     fn format_revisions(&self) -> String {
         let text = self.revisions.iter().zip(&self.target_revisions).map(|(found, asked)| {
             let short = shorten_commit(found);
@@ -386,7 +386,7 @@ impl StepTerms {
     }
 }
 
-/// `4 Applications, 2 at a time`.
+/// Describes the number of Applications and the limit, such as `4 Applications, 2 at a time`.
 fn count_note(count: usize, max_update: Option<u32>) -> String {
     let all = format_application_count(count);
     match max_update {

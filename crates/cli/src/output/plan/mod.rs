@@ -44,7 +44,7 @@ impl<'a> PlanReport<'a> {
         document::plan_document(self.plan, self.numbers, self.judges)
     }
 
-    /// `9 objects in 6 waves`.
+    /// Describes the size of the plan, such as `9 objects in 6 waves`.
     fn describe_size(&self) -> String {
         let (tasks, waves) = (self.plan.tasks.len(), self.plan.waves.len());
         format!("{} in {}", format_count(tasks, "object"), format_count(waves, "wave"))
@@ -61,7 +61,8 @@ pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> 
     }
 }
 
-/// `shop/api`, or only the name if there is no namespace. Safe to print.
+/// Returns the object's name, such as `shop/api`, or only `api` if it doesn't have a namespace. Safe to
+/// print.
 fn object_name(task: &Task) -> String {
     let name = if task.namespace.is_empty() {
         task.name.clone()

@@ -9,11 +9,11 @@ use crate::sim::audit::{Verb, WriteAttempt};
 use crate::sim::journal::{Journal, read_audit};
 use crate::sim::{SimConfig, SimState};
 
-/// A limit that the tests reach quickly.
+/// A size limit that the tests reach quickly.
 const BYTES_MAX: u64 = 20_000;
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Adds synthetic writes to the audit, because a long rehearsal would take too long.
+/// Adds synthetic writes to the audit, because performing this many writes would take too long.
 fn add_synthetic_writes(state: &mut SimState, writes: usize) {
     for number in 0..writes {
         let key = ObjectKey::new("", "ConfigMap", "default", format!("settings-{number}"));
@@ -108,8 +108,8 @@ fn a_kill_while_old_entries_are_dropped_loses_no_others() {
     journal.rotate_with_limit(BYTES_MAX, &state).unwrap();
     assert_eq!(audit_files(dir.path())[0].0, "audit-2");
     drop(journal);
-    // Simulates a new snapshot that has not yet replaced the old one: all files of the old snapshot still exist, alongside new
-    // files.
+    // Simulates a new snapshot that has not yet replaced the old one: all files of the old snapshot still
+    // exist, next to the new files.
     fs::write(dir.path().join("snapshot"), snapshot).unwrap();
     fs::write(dir.path().join("audit"), audit).unwrap();
     fs::write(dir.path().join("reached"), reached).unwrap();

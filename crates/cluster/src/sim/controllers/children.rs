@@ -42,7 +42,8 @@ pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
 impl SimState {
-    /// Returns the behavior of an object according to its annotations. The object fails if it is one of the first creations.
+    /// Returns the behavior that an object's annotations configure. The object fails if it is one of the
+    /// creations that are configured to fail.
     pub(crate) fn behavior_of(&self, stored: &StoredObject) -> Behavior {
         let mut behavior = Behavior::from_object(&stored.object);
         if stored.fails {
@@ -51,7 +52,8 @@ impl SimState {
         behavior
     }
 
-    /// Updates the status of an object if it differs. Wakes the controllers of its owners, but not its own controller.
+    /// Writes the status of an object if it has changed. Wakes the controllers of its owners, but not its own
+    /// controller.
     pub(crate) fn set_status(&mut self, key: &ObjectKey, status: Value) {
         let Some(stored) = self.find(key) else { return };
         if stored.object.pointer("/status") == Some(&status) {
@@ -114,7 +116,7 @@ impl SimState {
         self.create_object(key, object);
     }
 
-    /// Creates a pod from the owner's `/spec/template`.
+    /// Creates a pod from the owner's `spec.template`.
     pub(crate) fn create_pod(&mut self, owner: &StoredObject, name: String, extra_labels: &[(&str, &str)]) {
         let object = &owner.object;
         let mut labels = map_at(object, "/spec/template/metadata/labels");
@@ -133,7 +135,7 @@ impl SimState {
     ) -> Map<String, Value> {
         let behavior = self.behavior_of(owner);
         own.extend(behavior.child_annotations().map(|(name, value)| (name.to_owned(), value.into())));
-        // Failures of the owner were already counted when the owner was created.
+        // The owner's failures were already counted when the owner was created.
         own.remove(FAIL_TIMES);
         own
     }

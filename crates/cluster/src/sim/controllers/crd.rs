@@ -1,5 +1,5 @@
-//! The controller for custom resource definitions: establishes a definition shortly after its creation. When a definition is
-//! deleted, deletes its objects too.
+//! The controller for custom resource definitions: establishes a definition shortly after its creation. When
+//! a definition is deleted, it also deletes the objects of that kind.
 
 use std::time::Duration;
 

@@ -173,7 +173,8 @@ fn write_status(
     again
 }
 
-/// Returns the state of the rollout, and the time of its next change if there is no write before.
+/// Returns the state of the rollout, and the time of its next change, provided that nothing is written
+/// earlier.
 fn rollout_progress(
     state: &SimState,
     stored: &StoredObject,

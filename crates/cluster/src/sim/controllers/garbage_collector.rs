@@ -6,7 +6,8 @@ use crate::Propagation;
 use crate::sim::SimState;
 use crate::sim::delete::{FOREGROUND_FINALIZER, ORPHAN_FINALIZER};
 
-/// Removes the object if necessary. If something still keeps it, returns the time of the next check.
+/// Removes the object if necessary. If a finalizer or a dependent still blocks the removal, returns the time
+/// of the next check.
 pub(crate) fn collect_object(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     let stored = state.find(key)?;
     if stored.object.is_deleting() {
@@ -40,7 +41,7 @@ fn delete_children(state: &mut SimState, key: &ObjectKey, uid: &str) {
     }
 }
 
-/// Returns true if an object has owner references but none of the owners exists any more.
+/// Returns true if an object has owner references but none of its owners exist any more.
 fn is_orphaned(state: &SimState, key: &ObjectKey) -> bool {
     let Some(stored) = state.find(key) else { return false };
     let owners = state.owners(&stored.object);

@@ -39,7 +39,7 @@ impl SimState {
     }
 }
 
-/// Runs one step for one object. Returns the time of the next step if nothing changes before.
+/// Runs one step for one object. Returns the time of the next step, provided that nothing changes earlier.
 fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     if let Some(until) = garbage_collector::collect_object(state, key) {
         return Some(until);

@@ -46,8 +46,8 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
 }
 
 impl PodStage {
-    /// Returns the stage of a pod before and after its ready time. It depends on the restart policy, on the owner (a workload
-    /// other than a Job), and on the configured outcome.
+    /// Returns the stage of a pod before and after its ready time. The stage depends on the restart policy,
+    /// on the configured outcome, and on whether the owner is a workload other than a Job.
     pub fn for_pod(pod: &Object, of_workload: bool, outcome: Option<Outcome>, done: bool) -> Self {
         let serves = pod.text("/spec/restartPolicy") == "Always";
         match outcome {

@@ -1,4 +1,4 @@
-//! Kinds that don't have dependents. Their status becomes healthy after a while.
+//! Controller for kinds without dependents. It sets a healthy status after the configured time.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
@@ -10,7 +10,7 @@ use crate::sim::json::{build_condition, digest};
 /// State of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// The outcome is not known yet, and may never be.
+    /// The object is not ready yet and may never become ready.
     Pending,
     /// The object is in its desired state.
     Ready,

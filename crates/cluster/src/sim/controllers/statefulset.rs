@@ -1,4 +1,4 @@
-//! The StatefulSet controller: keeps numbered pods and replaces them one at a time.
+//! The StatefulSet controller: runs numbered pods and replaces them one at a time.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
@@ -36,7 +36,7 @@ fn is_ordered(object: &Object) -> bool {
     object.text("/spec/podManagementPolicy") != "Parallel"
 }
 
-/// Creates missing pods. Returns true if the update doesn't have to wait for a pod.
+/// Creates missing pods. Returns true if the next step of the update doesn't have to wait for a pod.
 fn scale_up(state: &mut SimState, stored: &StoredObject, hash: &str) -> bool {
     let object = &stored.object;
     let ordered = is_ordered(object);

@@ -21,7 +21,7 @@ use crate::log::{Log, LogFailure, read_json, run_blocking, store_json};
 use crate::manifests::{Bundle, SubmittedManifests};
 use crate::policy_check::PolicyGuard;
 
-/// A command in flight. It is answered exactly once: at the latest when this value is dropped.
+/// A command in flight. It is answered exactly once, at the latest when this value is dropped.
 pub(crate) struct InFlightCommand {
     command: Command,
     inbox: Inbox,
@@ -48,7 +48,7 @@ impl InFlightCommand {
         }
     }
 
-    /// Answers that the command failed.
+    /// Reports that the command failed.
     pub fn fail(mut self, error: CallError) {
         self.send_failure(error);
     }
@@ -59,7 +59,7 @@ impl InFlightCommand {
         }
     }
 
-    /// Answers that a hook run by a hook runner has finished.
+    /// Reports the result of a hook that a hook runner has run.
     pub fn answer_hook_result(self, end: HookResult) {
         self.answer_task(match end {
             HookResult::Succeeded(message) => Answer::Ran { success: true, message },
@@ -82,7 +82,7 @@ pub(crate) struct Call {
     pub kind: CallKind,
 }
 
-/// Work on the cluster.
+/// Work to perform on the cluster.
 pub(crate) enum CallKind {
     Plan(Box<PlanJob>),
     Task(Box<TaskJob>),
@@ -90,7 +90,8 @@ pub(crate) enum CallKind {
     Namespaces(Arc<[String]>),
 }
 
-/// Returns a cluster that allows writes only while the operation holds its claim, if it needs one.
+/// Returns a cluster whose writes wait until the operation's claim covers them, or the unchanged cluster if
+/// the operation needs no claim.
 fn cover_writes(cluster: Arc<dyn Cluster>, hold: Option<Arc<LeaseCoverage>>) -> Arc<dyn Cluster> {
     match hold {
         Some(coverage) => Arc::new(CoveredCluster { cluster, coverage }),
@@ -103,7 +104,8 @@ impl Call {
     pub fn into_job(self, hold: Option<Arc<LeaseCoverage>>, guard: PolicyGuard) -> Job {
         Box::new(move |cluster| {
             Box::pin(async move {
-                // Checked after waiting for the claim, because the policy may have changed meanwhile.
+                // Check the policy only after waiting for the claim, because it may have changed in the
+                // meantime.
                 let cluster = match guard.restrict(cluster).await {
                     Ok(cluster) => cover_writes(cluster, hold),
                     Err(error) => return self.command.fail(error),
@@ -130,7 +132,7 @@ struct PlanOutcome {
     namespaces: Vec<NamespaceObservation>,
 }
 
-/// Reads the cluster and plans.
+/// Reads the live state of the cluster and computes the plan.
 pub(crate) struct PlanJob {
     pub log: Log,
     pub log_failure: LogFailure,
@@ -149,7 +151,7 @@ impl PlanJob {
             Ok(PlanOutcome { plan, bundle, inventory, namespaces }) => {
                 let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest, namespaces };
                 let inbox = command.inbox.clone();
-                // Sent before the plan, so that it is written no later than the plan.
+                // Sent before the plan, so that the inventory is recorded no later than the plan.
                 inbox.push_message(EffectMessage::Inventory(inventory));
                 inbox.push_message(EffectMessage::Bundle(Arc::new(bundle)));
                 command.answer(planned);
@@ -201,7 +203,7 @@ impl PlanJob {
         let (operation, request, targets) =
             (self.operation, Arc::clone(&self.request), targets.targets.clone());
         let reading = run_blocking(&self.log, move |log| Ok(last_runs(log, operation, &request, &targets)));
-        // Without this information, all hooks run.
+        // Without information about earlier runs, all hooks run.
         reading.await.unwrap_or_default()
     }
 
@@ -214,7 +216,7 @@ impl PlanJob {
     }
 }
 
-/// Inputs of a command for one task.
+/// Inputs for a command that belongs to one task.
 pub(crate) struct TaskJob {
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,

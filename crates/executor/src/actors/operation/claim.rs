@@ -1,4 +1,4 @@
-//! The operation's claim: held while the operation is running, released when it has finished.
+//! The operation's claim: the operation holds it while it is running and releases it when it has finished.
 
 use std::sync::Arc;
 
@@ -66,7 +66,8 @@ impl SyncEffects {
         })
     }
 
-    /// Releases the claim of a finished operation. Returns true if nothing is left to release; otherwise the release has started.
+    /// Releases the claim of a finished operation. Returns true if there is nothing left to release.
+    /// Otherwise it has started the release.
     pub(super) fn release_claim(&mut self, state: &State) -> bool {
         match self.release_progress {
             ReleaseProgress::Done => return true,

@@ -1,4 +1,4 @@
-//! Gates of a waiting wave: evaluation, subscriptions, and places in concurrency groups.
+//! Evaluation and subscriptions of the gates of a waiting wave, and its places in concurrency groups.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -87,7 +87,7 @@ impl SyncEffects {
             phase: planned.phase,
             wave: planned.wave,
             started_at: *started_at,
-            // The operation's trigger hasn't been read yet.
+            // The operation's trigger isn't known yet.
             is_manual: false,
         };
         tokio::spawn(async move {
@@ -143,12 +143,12 @@ impl SyncEffects {
         self.gates.remove(gate).iter().for_each(tokio::task::AbortHandle::abort);
         if let Some(group) = concurrency_group(gate) {
             self.shared.groups.withdraw(self.id, group);
-            // Queued after the gate's last answer.
+            // Queued after the last result of the gate.
             self.inbox.push_message(EffectMessage::GateUnsubscribed);
         }
     }
 
-    /// Reports that all answers about places that were sent before the unsubscription have been processed.
+    /// Reports that all place messages sent before the unsubscription have been processed.
     pub(super) fn resolve_places(&self, state: &State) {
         self.shared.groups.resolve_withdrawal(self.id, state.held_groups().next().is_some());
     }
@@ -178,7 +178,7 @@ impl SyncEffects {
         }
     }
 
-    /// Releases the gates when this actor stops working on the operation, permanently or temporarily.
+    /// Releases the gates when this actor stops running the operation, permanently or temporarily.
     pub(super) fn release_gates(&mut self, state: &State) {
         for (gate, asking) in std::mem::take(&mut self.gates) {
             asking.abort();
@@ -191,14 +191,14 @@ impl SyncEffects {
     }
 }
 
-/// Reads the places in a group unless they are known. Places are granted only after this.
+/// Reads the places in a group unless they are already loaded. Places are granted only after they are loaded.
 async fn ensure_places_loaded(shared: &EngineContext, ticket: Ticket, group: &str) {
     let _reading = shared.groups.load_lock.lock().await;
     while !shared.groups.is_known() {
         match read_places(shared).await {
             Ok(recorded) => shared.groups.load_places(recorded),
             Err(error) => {
-                let reason = format!("failed to read the places of other operations: {error}");
+                let reason = format!("failed to read the slots of other operations: {error}");
                 shared.groups.report_reason(ticket, group, reason);
                 sleep(ENDED_CHECK_INTERVAL).await;
             }
@@ -206,7 +206,7 @@ async fn ensure_places_loaded(shared: &EngineContext, ticket: Ticket, group: &st
     }
 }
 
-/// Reads the places of all operations from the log, including those without an actor.
+/// Reads the places of all operations from the log, including operations without an actor.
 async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogError> {
     let open = run_blocking(&shared.log, |log| list_summaries(log, Lookup::open())).await?;
     let mut found = Vec::new();
@@ -217,9 +217,9 @@ async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogE
         });
         match read.await {
             Ok(Ok(driver)) => found.push(recorded_places(operation, driver.state())),
-            // That operation can't continue either.
-            Ok(Err(error)) => tracing::warn!(%operation, %error, "failed to read the places of an operation"),
-            Err(error) => tracing::warn!(%operation, %error, "failed to read the places of an operation"),
+            // An operation that cannot be read can't continue either.
+            Ok(Err(error)) => tracing::warn!(%operation, %error, "failed to read the slots of an operation"),
+            Err(error) => tracing::warn!(%operation, %error, "failed to read the slots of an operation"),
         }
     }
     found.retain(|recorded| !recorded.places.is_empty());

@@ -1,7 +1,7 @@
-//! The operation actor: runs one operation's state machine in a mailbox.
+//! The operation actor: a mailbox that runs one operation's state machine.
 //!
-//! The runner receives each message and executes the effects. The actor's own state can be lost: the actor can end at
-//! any time, and its successor continues from the log.
+//! The runner receives each message and executes the effects. The actor's own state is expendable: the actor
+//! may end at any time, and its successor continues from the log.
 
 mod calls;
 mod claim;
@@ -59,10 +59,10 @@ pub(crate) enum OperationMessage {
     Shutdown,
 }
 
-/// Maximum time to stop the hooks of an operation that a user ends. The operation finishes within five seconds,
-/// regardless of what hangs.
+/// Maximum time to stop the hooks of an operation that a user ends. The operation finishes within five
+/// seconds, even if a hook or a call hangs.
 const HOOK_STOP_TIMEOUT: Duration = Duration::from_secs(4);
-/// Interval at which the actor then gives up on the remaining hooks.
+/// Interval at which the actor gives up on remaining hooks once this timeout has expired.
 const HOOK_ABANDON_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum time that a status query waits for the log.
@@ -73,13 +73,13 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 pub struct Inspection {
     /// The operation as shown to users.
     pub view: OperationView,
-    /// Reason for its current state.
+    /// Explanation of the operation's current state.
     pub explanation: Explanation,
 }
 
 /// Initial state of an operation actor.
 pub(crate) enum Start {
-    /// A new operation that has no records yet. The submitter passes the inputs of its first plan.
+    /// A new operation that has no records yet. The submitter provides the inputs for its first plan.
     New {
         request: Box<SyncRequest>,
         targets: Digest,
@@ -91,7 +91,7 @@ pub(crate) enum Start {
     Recovered { driver: Box<Driver>, end_reason: Option<String> },
 }
 
-/// A report that an operation sends without being asked.
+/// An unsolicited report from an operation.
 pub(crate) enum Report {
     /// The operation has finished. Its actor is waiting to be stopped.
     Finished { operation: OperationId, end: Box<Inspection> },
@@ -197,8 +197,8 @@ impl Actor for OperationActor {
                 state.runner.process_request(&input, Reply::Request(reply), now)?;
             }
             OperationMessage::Inspect { reply } => {
-                // The status is durable before it is returned, so it survives a kill. A log that hangs doesn't block
-                // queries.
+                // The status is durable before it is returned, so it survives a crash. A hanging log doesn't
+                // block queries.
                 let seen = state.inspect();
                 let (sender, is_durable) = oneshot::channel();
                 let now = state.now();
@@ -276,7 +276,7 @@ impl OperationState {
         }
     }
 
-    /// Records the health rules before the operation acts on a result of these rules or reports one.
+    /// Records the health rules before the operation acts on or reports a result of these rules.
     fn record_health_rules(&mut self) -> Result<(), ActorProcessingErr> {
         let digest = self.shared.health.digest();
         if self.runner.state().needs_health_rules(digest) {
@@ -286,7 +286,7 @@ impl OperationState {
         Ok(())
     }
 
-    /// Enforces the time limit for an operation that a user ends.
+    /// Enforces the time limit for stopping the hooks of an operation that a user ends.
     fn enforce_stop_deadline(&mut self, myself: &ActorRef<OperationMessage>) {
         if !self.runner.state().should_end_immediately() {
             return;
@@ -312,7 +312,8 @@ impl OperationState {
     /// Treats all watches as ended. The outstanding subscriptions then start again.
     fn restart_watches(&mut self) -> Result<(), ActorProcessingErr> {
         let now = self.now();
-        // A claim keeper outlives the watches. If no keeper is running because the cluster was unknown, one starts now.
+        // The claim keeper doesn't depend on the watches. If no keeper is running because the cluster was
+        // unknown, one starts now.
         let is_kept = self.runner.effects().keeper.is_some();
         let watched =
             self.runner.subscriptions().filter(|command| !(is_kept && matches!(command, Command::Claim)));
@@ -327,7 +328,7 @@ impl OperationState {
         let (state, now) = (self.runner.state(), self.now());
         let mut explanation = explain(state, now);
         let backpressure = self.backpressure().filter(|backpressure| {
-            // A server that doesn't respond counts only after a call was given up. A delay that the server requests
+            // An unresponsive server counts only after a call has timed out. A delay that the server requests
             // always counts.
             matches!(backpressure, Backpressure::RateLimited { .. }) || explanation.trouble.is_none()
         });
@@ -346,7 +347,7 @@ impl OperationState {
             state.operation().and_then(|operation| Some((operation, operation.current_wave()?.0)));
         let tasks = current_wave.into_iter().flat_map(|(operation, wave)| operation.wave_tasks(wave));
         let hooks = tasks.filter(|(_, task, state)| task.is_hook() && state.progress == Progress::Running);
-        // Hooks of a hook runner have no object.
+        // Hooks that a hook runner executes don't have a cluster object.
         let hooks = hooks.filter_map(|(_, task, state)| {
             let uid =
                 state.applied.as_ref().map(|applied| applied.uid.clone()).filter(|uid| !uid.is_empty())?;
@@ -363,8 +364,8 @@ impl OperationState {
         self.shared.clusters.get(destination)?.connection().backpressure()
     }
 
-    /// Reports once that the operation has finished. The supervisor then stops the actor. If the actor stopped itself,
-    /// its exit would arrive before this message.
+    /// Reports once that the operation has finished. The supervisor then stops the actor. If the actor
+    /// stopped itself, the notification of its exit would arrive before this message.
     fn report_finished(&mut self) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;

@@ -37,7 +37,7 @@ use crate::watches::{Subscription, WatchTarget};
 /// Maximum number of bytes of secret values that a waiting operation keeps in memory.
 const MASK_BYTES_MAX: usize = 2048;
 
-/// Time for which the manifests stay in memory while the operation is waiting for objects.
+/// Time that the manifests stay in memory while the operation is waiting for objects.
 const MANIFEST_CACHE_TIME: Duration = Duration::from_secs(5);
 
 /// Minimum age of an operation before its namespaces are watched.
@@ -47,7 +47,7 @@ const NAMESPACE_WATCH_DELAY: Duration = Duration::from_secs(5);
 pub(super) enum Reply {
     /// Answers a request.
     Request(RpcReplyPort<Result<(), EngineError>>),
-    /// Answers with the operation's status.
+    /// Answers a status query.
     Inspection(oneshot::Sender<()>),
 }
 
@@ -63,7 +63,7 @@ pub(super) enum ReleaseProgress {
 /// Publication of the operation's places in groups.
 #[derive(Default)]
 pub(super) struct PlacePublication {
-    /// True if the groups know about places of the operation.
+    /// True if the groups have places of the operation registered.
     pub has_places: bool,
     /// Places to publish when the batch in flight is durable.
     pub next: Option<RecordedPlaces>,
@@ -77,13 +77,13 @@ pub(super) struct SyncEffects {
     alarm: Alarm,
     /// Subscriptions to gates.
     pub gates: BTreeMap<String, AbortHandle>,
-    /// Publication of its places in groups.
+    /// Publication of the operation's places in groups.
     pub place_publication: PlacePublication,
-    /// Running hooks of hook runners, for cancellation.
+    /// Hooks that hook runners are executing, for cancellation.
     runs: BTreeMap<(TaskId, u32), watch::Sender<bool>>,
     /// Timer after which the operation starts watching its namespaces.
     namespaces_due: Option<AbortHandle>,
-    /// Dropped with this actor. Calls that notice this are abandoned, and the next actor repeats them.
+    /// Dropped with this actor. Calls that notice the drop are abandoned, and the next actor repeats them.
     alive: watch::Sender<()>,
     /// True if an earlier actor may already have executed the outstanding commands.
     is_recovered: bool,
@@ -93,15 +93,15 @@ pub(super) struct SyncEffects {
     /// Project policy of the operation, once it has been read.
     policy: Arc<OnceCell<Option<Arc<ProjectPolicy>>>>,
     bundle: Option<Arc<Bundle>>,
-    /// The same manifests while the operation is waiting.
+    /// The manifests while the operation is waiting, if they are still in memory.
     cached_bundle: Weak<Bundle>,
-    /// Values of the operation's Secrets. Read when text arrives that may contain them.
+    /// Values of the operation's Secrets. They are read when text arrives that may contain them.
     mask: Option<Arc<Mask>>,
     /// Tracks whether the claim covers writes.
     pub coverage: Arc<LeaseCoverage>,
     /// Keeper of the operation's claim.
     pub keeper: Option<AbortHandle>,
-    /// Observations of other operations' claims while this operation is waiting for its own claim.
+    /// Observations of other operations' claims, made while this operation is waiting for its own claim.
     pub holder_observations: ObservationStore,
     /// Start time of the operation's actor.
     pub started_at: Instant,
@@ -250,8 +250,8 @@ impl SyncEffects {
         }
     }
 
-    /// Runs a hook with a hook runner. A runner has no time limit, so it doesn't count toward the limit of cluster
-    /// calls.
+    /// Runs a hook with a hook runner. A hook runner has no time limit, so the hook doesn't count toward the
+    /// limit of concurrent cluster calls.
     fn run_hook(&mut self, state: &State, runner: String, work: TaskJob, command: InFlightCommand) {
         let extensions = Arc::clone(&self.shared.extensions);
         let (operation, application) = (self.id, work.request.application.clone());
@@ -261,7 +261,8 @@ impl SyncEffects {
         self.runs.insert((task, attempt), cancel);
         self.spawn(async move {
             if let Some(hold) = hold {
-                // Hooks only start while the operation holds its claim. Once the claim is lost, the operation ends.
+                // Start hooks only while the operation holds its claim. If the claim is lost, the operation
+                // ends.
                 hold.wait_until_covered().await;
             }
             let end = match work.copy_manifest().await {
@@ -296,8 +297,9 @@ impl SyncEffects {
         });
     }
 
-    /// Starts the timer for namespace watches. For a short operation, observing the namespaces at the end is enough.
-    /// After a recovery the namespaces are watched immediately, because they may have changed in the meantime.
+    /// Starts the timer for namespace watches. For a short operation, it is enough to observe the namespaces
+    /// at the end. After a recovery, the watches start immediately, because the namespaces may have changed
+    /// in the meantime.
     fn start_namespace_timer(&mut self) {
         let inbox = self.inbox.clone();
         let wait = if self.is_recovered { Duration::ZERO } else { NAMESPACE_WATCH_DELAY };
@@ -379,7 +381,7 @@ impl Effects<SyncOperation> for SyncEffects {
             EffectMessage::HookEnded(task, attempt) => drop(self.runs.remove(&(task, attempt))),
             EffectMessage::Bundle(bundle) => self.bundle = Some(bundle),
             EffectMessage::Mask(mask) => self.mask = Some(mask),
-            // The actor has ended with this failure.
+            // The write failure has already ended the actor.
             EffectMessage::WriteFailed(_) => {}
         }
     }
@@ -420,8 +422,8 @@ impl Effects<SyncOperation> for SyncEffects {
         }));
     }
 
-    /// Ends a subscription. The operation holds its claim until it has finished, so its keeper stays even while it
-    /// can't make calls.
+    /// Ends a subscription. The operation holds its claim until it has finished, so the claim keeper keeps
+    /// running even while it can't make calls.
     fn end_subscription(&mut self, state: &State, command: &Command) {
         let ended = match command {
             Command::Observe { task } => vec![WatchTarget::Task(*task)],
@@ -484,9 +486,9 @@ impl Effects<SyncOperation> for SyncEffects {
         }
     }
 
-    /// Frees memory that a waiting operation doesn't need. If the operation is only waiting for objects to become
-    /// healthy, its manifests stay in memory for a moment: reading them again for many short waves would cost more than
-    /// the waves themselves.
+    /// Frees memory that a waiting operation doesn't need. If the operation is only waiting for objects to
+    /// become healthy, it keeps its manifests for a short time. Reading them again for many short waves would
+    /// cost more than the waves themselves.
     fn on_idle(&mut self, is_watching: bool) {
         self.request = None;
         self.mask.take_if(|mask| mask.bytes() > MASK_BYTES_MAX);

@@ -1,8 +1,9 @@
-//! Admission of a new operation whose application already has an open operation. The new operation is rejected, queued,
-//! or supersedes the open one.
+//! Admission of a new operation whose application already has an open operation. The new operation is
+//! rejected or queued, or it supersedes the open one.
 //!
-//! A queued operation exists only while its submitter is waiting for the answer: it isn't in the log, and no caller
-//! knows that it has started. A submitter that drops its request removes the operation from the queue.
+//! A queued operation exists only while its submitter is waiting for the response. It isn't in the log, and
+//! no caller has been notified that it started. A submitter that drops its request removes the operation from
+//! the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -33,7 +34,7 @@ impl SupervisorState {
         if submit.if_open == ClaimConflictPolicy::Refuse || submit.operation == open || queued >= QUEUED_MAX {
             return reject_submission(submit, open);
         }
-        // Only operations that start keep manifests in memory.
+        // Only operations that have started keep their manifests in memory.
         let submit = Submission { submitted: None, ..submit };
         let supersedes = (submit.if_open == ClaimConflictPolicy::Supersede).then(|| ClaimHolder {
             operation: submit.operation.to_string(),
@@ -69,7 +70,7 @@ impl SupervisorState {
         });
     }
 
-    /// Requests the end of an operation in favor of another.
+    /// Requests that an open operation end in favor of another operation.
     pub(super) fn supersede(&self, open: OperationId, by: ClaimHolder) {
         if let Some(child) = self.running.get(&open) {
             let request = Input::Claim(Ok(ClaimEvent::EndWanted { by }));
@@ -109,7 +110,7 @@ impl SupervisorState {
         }
     }
 
-    /// Rejects queued operations because the open operation has no actor, so they would wait forever.
+    /// Rejects queued operations that would wait forever because the open operation has no actor.
     pub(super) fn reject_queued(&mut self, application: &str, open: OperationId) {
         // The open operation may have finished by now, or its end may have been discarded.
         self.open = None;

@@ -37,7 +37,8 @@ impl SupervisorState {
     }
 }
 
-/// Runs the compaction that is due. Each step takes its turn among the groups, so a group waits for at most one step.
+/// Runs the compaction that is due. Steps alternate with groups of batches, so a group waits for at most one
+/// step.
 async fn run_compaction(
     shared: &EngineContext,
     writing: &Arc<Semaphore>,

@@ -69,7 +69,7 @@ impl SupervisorState {
         let (actor, _) = ClusterActor::spawn_linked(None, ClusterActor, arguments, myself.get_cell()).await?;
         self.actor_roles.insert(actor.get_id(), ActorRole::Cluster(destination.clone()));
         cluster.set_actor(Some(actor));
-        // Operations that started meanwhile don't have subscriptions either.
+        // Operations that started in the meantime don't have subscriptions either.
         for child in self.running.values().filter(|child| child.destination.as_ref() == Some(destination)) {
             let _ = child.actor.send_message(OperationMessage::Resubscribe);
         }
@@ -116,7 +116,7 @@ impl SupervisorState {
         reason: &str,
     ) {
         if self.is_stopping {
-            // The results of work in flight can't be recorded any more. A later resume finds them again.
+            // The results of work in flight can't be recorded any more. A later resume observes them again.
             return self.answer_waiters();
         }
         if self.shared.log_failure.get().is_some() {
@@ -133,7 +133,7 @@ impl SupervisorState {
             match &part {
                 ActorRole::Cluster(destination) => {
                     self.abort_operations_on(destination, &reason);
-                    // Later operations wait, then report this reason.
+                    // Later operations wait first, then fail with this reason.
                     wait = RESTART_WINDOW;
                 }
                 _ => return self.handle_log_failure(&reason),

@@ -250,7 +250,7 @@ impl SupervisorState {
         }
     }
 
-    /// Returns the result of an operation without an actor. Returns errors other than
+    /// Returns the result of an operation without an actor. Returns any error other than
     /// [`EngineError::NotRunning`] unchanged.
     fn find_result(&self, operation: OperationId, error: EngineError) -> Result<Inspection, EngineError> {
         match error {
@@ -261,8 +261,8 @@ impl SupervisorState {
         }
     }
 
-    /// Returns the number of entries about operations: actors, submissions, recent results, listeners and places in
-    /// groups.
+    /// Returns the number of in-memory entries about operations: actors, submissions, recent results,
+    /// listeners and places in groups.
     fn entries(&self) -> usize {
         let counts = [
             self.running.len(),

@@ -1,4 +1,5 @@
-//! Results of the most recent operations, so that queries right after an operation has finished don't wait for the log.
+//! Results of the most recent operations, so that queries shortly after an operation finishes don't wait for
+//! the log.
 
 use std::collections::VecDeque;
 
@@ -8,10 +9,10 @@ use crate::actors::operation::Inspection;
 
 /// Maximum number of results.
 const RECENT_RESULTS_MAX: usize = 32;
-/// Maximum number of resource results in all recent results together. The newest result is never dropped.
+/// Maximum total number of resource results in all recent results. The newest result is never dropped.
 const RESOURCE_RESULTS_MAX: usize = 5_000;
 
-/// Results of the last operations of this process, for queries shortly after their end.
+/// Results of the last operations of this process, for queries shortly after the operations finish.
 #[derive(Default)]
 pub(crate) struct RecentResults(VecDeque<(OperationId, Inspection)>);
 
@@ -43,7 +44,7 @@ impl RecentResults {
         self.0.iter().find(|(known, _)| *known == operation).map(|(_, end)| end)
     }
 
-    /// Returns the result of an operation as of now.
+    /// Returns the result of an operation as of the time `now`.
     pub(super) fn get_as_of(&self, operation: OperationId, now: Timestamp) -> Option<Inspection> {
         let Inspection { view, explanation } = self.find(operation)?;
         let explanation = explanation.clone().refresh(view, now);

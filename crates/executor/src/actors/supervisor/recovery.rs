@@ -1,7 +1,7 @@
 //! Operations read from the log: resumed operations, and operations whose actor has failed.
 //!
-//! The time to read an operation is proportional to its log. Reads therefore run in the background, while the
-//! supervisor handles other messages.
+//! The time to read an operation is proportional to the length of its log. Reads therefore run in the
+//! background, while the supervisor handles other messages.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -46,7 +46,7 @@ impl SupervisorState {
         self.read_operation(myself, operation, ReadPurpose::Resume);
     }
 
-    /// Defers a message for an operation that is being read. Returns any other message.
+    /// Defers a message if its operation is being read. Otherwise returns the message.
     pub(super) fn defer(&mut self, message: SupervisorMessage) -> Option<SupervisorMessage> {
         let about = match &message {
             SupervisorMessage::Resume { operation, .. }
@@ -77,7 +77,7 @@ impl SupervisorState {
             if let ReadPurpose::Restart { delay, .. } = &purpose {
                 tokio::time::sleep(*delay).await;
             }
-            // The semaphore is never closed. If it were, the only effect would be more concurrent reads.
+            // The semaphore is never closed. Even if it were, there would only be more concurrent reads.
             let _permit = reads.acquire().await;
             let result = match &purpose {
                 ReadPurpose::Resume => read_resumable(&shared, operation).await,
@@ -158,7 +158,7 @@ impl SupervisorState {
         let Some(child) = self.running.get_mut(&operation) else { return };
         child.is_down = true;
         if error.is::<LogActorFailed>() {
-            // The actor isn't the cause. Log failures are counted separately.
+            // The failure isn't the actor's fault. Log failures are counted separately.
             tracing::warn!(%operation, application = child.application, "operation continues from the log: {error}");
             let purpose = ReadPurpose::Restart { delay: Duration::ZERO, end_reason: None };
             return self.read_operation(myself, operation, purpose);
@@ -182,7 +182,8 @@ impl SupervisorState {
         end_reason: Option<String>,
         result: Result<RecoveredOperation, EngineError>,
     ) {
-        // Otherwise the log has failed or the engine is stopping, and all callers have been notified.
+        // If there is no running entry, the log has failed or the engine is stopping, and all callers have
+        // been notified.
         let Some(child) = self.running.get(&operation).filter(|child| child.is_down) else { return };
         let restarts = child.restarts.clone();
         let started = match result {
@@ -199,7 +200,7 @@ impl SupervisorState {
     }
 
     fn abort_operation(&mut self, operation: OperationId, reason: &str) {
-        // The operation may not have reached the log.
+        // The operation may not have been recorded in the log yet.
         self.open = None;
         self.abandon_operation(operation, || EngineError::StartFailed {
             operation,
@@ -228,7 +229,7 @@ async fn read_resumable(
     shared: &EngineContext,
     operation: OperationId,
 ) -> Result<RecoveredOperation, EngineError> {
-    // Looked up first: an operation that starts meanwhile is then either unknown or readable.
+    // Look up the entry first: an operation that starts during the lookup is then either unknown or readable.
     let entry = run_blocking(&shared.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
     let loaded = load(shared, operation).await;
     if let Ok(driver) = &loaded
@@ -237,8 +238,8 @@ async fn read_resumable(
     {
         return Ok(RecoveredOperation { metadata: OperationMetadata::new(&header.request), driver: loaded? });
     }
-    // The summary outlives the records and decides whether an operation has finished. After a repair of the log, a
-    // summary may exist for an operation that must still end properly.
+    // The summary outlives the records and determines whether an operation has finished. After a repair of
+    // the log, there may be a summary for an operation that has yet to end properly.
     let Some(entry) = entry? else { return Err(EngineError::UnknownOperation { operation }) };
     let summary = Summary::from(entry);
     if summary.finished_at.is_some() {

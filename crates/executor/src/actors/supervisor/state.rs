@@ -100,7 +100,7 @@ pub(crate) struct SupervisorState {
     pub actor_roles: HashMap<ActorId, ActorRole>,
     /// Failures of the actors that operations depend on.
     pub restarts: BTreeMap<ActorRole, Restarts>,
-    /// Held while the log is written.
+    /// Permit held while the log is written.
     pub write_permit: Arc<Semaphore>,
     /// Background tasks; they end with the supervisor.
     pub tasks: JoinSet<()>,
@@ -110,13 +110,13 @@ pub(crate) struct SupervisorState {
     pub waiting_submissions: Vec<Submission>,
     /// Operations that are waiting for the open operation of their application.
     pub queues: HashMap<String, Queue>,
-    /// Operations that are being read in order to resume.
+    /// Operations that are being read so that they can resume.
     pub resuming: HashMap<OperationId, PendingResume>,
     pub recent_results: RecentResults,
     /// Limits concurrent reads of operations.
     pub reads: Arc<Semaphore>,
     pub is_stopping: bool,
-    /// Notified when everything has stopped.
+    /// Callers to notify when all actors have stopped.
     pub shutdown_replies: Vec<Reply<()>>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) struct Child {
     pub waiters: Vec<Reply<OperationView>>,
 }
 
-/// Metadata of an operation that is not in its log.
+/// Metadata of an operation that its log doesn't contain.
 pub(crate) struct OperationMetadata {
     pub application: String,
     pub destination: Option<Destination>,
@@ -158,7 +158,7 @@ pub(crate) struct Submission {
     pub submitted: Option<Box<SubmittedManifests>>,
     /// Behavior while the application has another open operation.
     pub if_open: ClaimConflictPolicy,
-    /// Manifests to store again after a wait. Empty if the submission doesn't wait.
+    /// Manifests to store again after the submission was queued. Empty if the submission doesn't wait.
     pub manifests: Box<Targets>,
     pub reply: Reply<()>,
 }
@@ -172,20 +172,20 @@ pub(crate) struct RecoveredOperation {
     pub driver: Box<Driver>,
 }
 
-/// Reason why an operation is read.
+/// Reason for reading an operation.
 #[derive(Debug)]
 pub(crate) enum ReadPurpose {
-    /// A caller resumes it.
+    /// A caller resumes the operation.
     Resume,
     /// The operation's actor has failed. `end_reason` is set if the operation must end immediately.
     Restart { delay: Duration, end_reason: Option<String> },
 }
 
-/// An operation that is being read in order to resume.
+/// An operation that is being read so that it can resume.
 pub(crate) struct PendingResume {
     pub reply: Reply<()>,
     /// Resume only if this engine has a connection to its cluster.
     pub if_connected: bool,
-    /// Deferred messages.
+    /// Messages that are deferred until the operation has been read.
     pub deferred_messages: Vec<SupervisorMessage>,
 }

@@ -67,7 +67,7 @@ impl SupervisorState {
                 if let Some(Submission { reply, .. }) = submits.next() {
                     let _ = reply.send(Err(error.into()));
                 }
-                // The other submissions read the list themselves.
+                // The remaining submissions trigger a new read of the list themselves.
                 submits.for_each(|submit| drop(myself.send_message(SupervisorMessage::Submit(submit))));
                 return;
             }
@@ -90,7 +90,7 @@ impl SupervisorState {
         let Submission { operation, request, targets, plan, submitted: handed_over, reply, .. } = submit;
         let application = request.application.clone();
         if reply.is_closed() {
-            // The submitter has dropped its request and expects that the operation hasn't started.
+            // The submitter has dropped its request and assumes that the operation hasn't started.
             return self.start_next(myself, &application);
         }
         if let Err(error) = self.check_can_start() {

@@ -1,4 +1,4 @@
-//! Services without a shared state directory, on one simulated cluster and virtual time.
+//! Services without a shared state directory, on one simulated cluster with virtual time.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use tidegate_model::{Gvk, Timestamp};
 use super::*;
 use crate::claims::SERVICE_LEASE_DURATION;
 
-/// Connection of one service to the cluster, which can be cut.
+/// Connection of one service to the cluster. Tests can cut it.
 struct Link {
     cluster: Arc<SimCluster>,
     is_cut: AtomicBool,
@@ -155,7 +155,7 @@ async fn a_service_that_cannot_renew_its_lease_stops_writing_before_another_one_
     assert!(cluster.get(&map, "default", "after").await.unwrap().is_none());
     // The fence does not block reads.
     assert!(fenced.get(&map, "default", "before").await.unwrap().is_some());
-    // When the API server answers again, the first service notices that the other service has the Lease.
+    // When the API server responds again, the first service detects that the other service has the Lease.
     first.restore();
     let LeaseLoss::Taken(Some(holder)) = held.wait_until_lost().await else { panic!("it is taken") };
     assert_eq!(holder.identity, second.identity.to_string());
@@ -191,7 +191,7 @@ async fn a_service_that_slept_detects_that_another_one_has_its_lease() {
     let LeaseLoss::Taken(Some(holder)) = lost else { panic!("{lost:?}") };
     assert_eq!(holder.identity, second.identity.to_string());
     assert!(after <= SERVICE_LEASE_RENEWAL_INTERVAL.as_secs(), "{after} s");
-    // The end of the first service doesn't take the Lease from the other service.
+    // When the first service ends, the other service keeps the Lease.
     held.release().await;
     let lease = cluster.get(&gvk, "default", "tidegate").await.unwrap().unwrap();
     assert_eq!(lease.text("/spec/holderIdentity"), second.identity.to_string());

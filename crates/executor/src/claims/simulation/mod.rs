@@ -1,6 +1,6 @@
-//! Simulation of an application's operations and their claims: calls are delayed or lose their answers, processes
-//! pause, die and restart, clocks differ, and namespaces appear late. Each run is determined by a seed. At most one
-//! operation is active at any time, and every run ends.
+//! Simulation of an application's operations and their claims. Calls are delayed or their responses are lost,
+//! processes pause, crash and restart, clocks differ, and namespaces appear late. A seed determines each run.
+//! The simulation checks that at most one operation is active at any time and that every run ends.
 
 mod scene;
 
@@ -35,7 +35,7 @@ struct Actor {
     work: Option<Work>,
     /// Recorded location of the operation's claim.
     recorded_location: Option<ClaimLocation>,
-    /// The operation's observations, which live as long as its process.
+    /// The operation's observations, which exist as long as its process.
     observations: ObservationStore,
     /// Start of the last successful renewal. `None` if the operation may not write.
     covered_since: Option<u64>,
@@ -105,7 +105,7 @@ impl Simulation {
         };
         for (who, begin) in begins.into_iter().enumerate() {
             scene.schedule(begin, Event::Start(who));
-            // Possibly before anything has been recorded.
+            // A process may crash before anything has been recorded.
             if scene.dice.happens(scene.faults.crashes) {
                 let after = begin + scene.dice.number_below(30_000);
                 scene.schedule(after, Event::Crash(who));
@@ -188,7 +188,7 @@ impl Simulation {
             None => self.actors[who].has_released = true,
             Some(Ok(ClaimEvent::Lost { .. } | ClaimEvent::Without { .. })) => self.end(who),
             Some(Ok(news)) => panic!("a keeper does not end with {news:?}"),
-            // Retried like any command.
+            // The engine retries a failed release like any command.
             Some(Err(_)) => self.with_scene(|scene| {
                 let after = 1000 + scene.dice.number_below(4000);
                 scene.schedule(after, Event::Start(who));
@@ -202,7 +202,7 @@ impl Simulation {
         let now = self.with_scene(|scene| scene.now);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();
         if began + millis(CLAIM_COVERAGE) <= now {
-            // The answer was late, so no write is allowed before the next successful renewal.
+            // The response arrived too late, so no write is allowed before the next successful renewal.
             return;
         }
         for (other, actor) in self.actors.iter().enumerate().filter(|(other, _)| *other != who) {
@@ -254,7 +254,7 @@ impl Simulation {
             Event::CallArrives(who, number, wanted) => self.with_scene(|scene| {
                 let life = scene.lives[who];
                 let is_write = matches!(wanted, CallRequest::Write(_));
-                // The sender may have died in the meantime.
+                // The sender may have crashed in the meantime.
                 let mut answer = scene.execute(wanted);
                 if let Answer::Written(written) = &answer {
                     let written = written.as_ref().map(|lease| {
@@ -292,7 +292,7 @@ impl Simulation {
             }
             Event::Start(who) => self.start(who),
             Event::WorkEnds(who) if self.actors[who].is_over => {}
-            // An operation whose process is dead ends when the process restarts.
+            // If the operation's process has crashed, the operation ends when the process restarts.
             Event::WorkEnds(who) if self.actors[who].work.is_none() => {
                 self.with_scene(|scene| scene.schedule(5_000, Event::WorkEnds(who)));
             }
@@ -321,7 +321,7 @@ impl Simulation {
             self.handle_event(event);
         }
         for (who, actor) in self.actors.iter().enumerate() {
-            assert!(actor.has_released, "{who} never came to its end");
+            assert!(actor.has_released, "{who} never ended");
             assert!(
                 actor.has_started || actor.is_rejected || actor.if_taken == ClaimConflictPolicy::Refuse,
                 "{who} never worked"
@@ -336,7 +336,7 @@ fn simulate(seed: u64) -> (usize, usize) {
     (play.works, play.actors.iter().filter(|actor| actor.is_rejected).count())
 }
 
-/// `TIDEGATE_CLAIM_SEED=N` repeats one simulation.
+/// Runs all simulations. `TIDEGATE_CLAIM_SEED=N` repeats a single one.
 #[test]
 fn no_two_operations_of_an_application_write_at_the_same_time() {
     if let Some(seed) = std::env::var("TIDEGATE_CLAIM_SEED").ok().and_then(|seed| seed.parse().ok()) {

@@ -1,4 +1,4 @@
-//! Environment of the simulated operations: one cluster, one time, and calls in flight.
+//! Environment of the simulated operations: one cluster, one clock, and the calls in flight.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::pin::Pin;
@@ -13,8 +13,8 @@ use tidegate_model::{ClaimLocation, Object, Timestamp};
 use crate::claims::keeper::KeeperEnvironment;
 use crate::claims::record::Lease;
 
-/// Time in milliseconds after which no more faults occur. If every fifth answer were lost forever, no claim could be
-/// observed for long enough.
+/// Time in milliseconds after which no more faults occur. If faults continued, for example with every fifth
+/// response lost, no claim could be observed for long enough.
 pub(super) const FAULTS_END: u64 = 600_000;
 
 /// Deterministic random numbers (splitmix64).
@@ -52,7 +52,8 @@ pub(super) enum Answer {
 pub(super) enum Event {
     /// A call reaches the cluster.
     CallArrives(usize, u64, CallRequest),
-    /// The answer to a call, or the end of a sleep, reaches an operation. Answers for an earlier life are dropped.
+    /// The response to a call, or the end of a sleep, reaches an operation. Responses to calls from before a
+    /// restart are dropped.
     AnswerArrives(usize, u64, u32, Answer),
     /// An operation starts, or its process restarts.
     Start(usize),
@@ -81,7 +82,7 @@ pub(super) struct Scene {
     /// Time at which the application's namespace appears.
     pub home_created_at: u64,
     pub answers: BTreeMap<u64, Answer>,
-    /// Current life of each operation, counting its restarts.
+    /// Number of starts of each operation's process.
     pub lives: Vec<u32>,
     pub news: VecDeque<(usize, ClaimEvent)>,
     pub renewals: VecDeque<(usize, u64)>,

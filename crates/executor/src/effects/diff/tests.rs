@@ -80,7 +80,7 @@ async fn defaults_of_replaced_objects_do_not_count_but_removed_fields_do() {
             diff_one(&cluster, ComparisonPurpose::Manifests, &object(kind, options, &json!({given: 5})))
                 .await;
         assert_eq!(asked.status, ObjectStatus::Modified, "{kind} {options}");
-        // The same, with a field of an earlier manifest.
+        // The same check, with a field from an earlier manifest.
         let cluster = SimCluster::in_memory(SimConfig::default(), Clock::tokio(NOW));
         more[given] = json!(5);
         create(&cluster, object(kind, options, &more)).await;

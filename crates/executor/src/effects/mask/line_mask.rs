@@ -1,4 +1,4 @@
-//! Masking of a text line by line, where each line is emitted before the next line arrives.
+//! Masks a text line by line, emitting each line before the next one arrives.
 
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ const CONTEXT_BYTES: usize = 96;
 /// The same limit inside a value that is known to continue. No encoding of a value is longer.
 const OPEN_VALUE_CONTEXT_BYTES: usize = 64 * 1024;
 
-/// Masks the lines of a text one after the other. A value that spans lines is also masked in the following lines. A
-/// value is recognized only once its beginning is complete: if it starts at the very end of a line, a few of its
-/// characters may be visible.
+/// Masks the lines of a text one after the other. A value that spans lines is also masked in the following
+/// lines. The mask recognizes a value only once its beginning is complete. If a value starts at the very end
+/// of a line, a few of its characters may therefore remain visible.
 #[derive(Clone, Debug)]
 pub struct LineMask {
     mask: Arc<Mask>,

@@ -1,5 +1,5 @@
-//! Property test: random values in random surroundings, in every encoding, whole and split across lines. The masked
-//! text contains no character that depends on the value.
+//! Property test: masks random values in random surrounding text, in every encoding, whole and split across
+//! lines. No character of the masked text may depend on the value.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ fn encode_base64(parts: [&str; 3], engine: &impl base64::Engine) -> EncodedText 
     (engine.encode(parts.concat()), before * 8 / 6..((before + value) * 8).div_ceil(6))
 }
 
-/// Percent-encodes all characters that need it, and some that don't.
+/// Percent-encodes all characters that require it, and some that don't.
 fn percent_encode(text: &str, upper: bool, every: usize) -> String {
     let encode = |(at, byte): (usize, u8)| match (byte.is_ascii_alphanumeric() && at % every != 0, upper) {
         (true, _) => char::from(byte).to_string(),
@@ -75,7 +75,7 @@ fn with_line_break((text, value): &EncodedText, at: prop::sample::Index, seam: &
     (format!("{}{seam}{}", &text[..at], &text[at..]), value.start..value.end + seam.len())
 }
 
-/// Checks that only the surroundings of the value remain.
+/// Checks that only the text around the value remains.
 fn check_masked(mask: &Mask, what: &str, (text, value): &EncodedText) -> Result<(), TestCaseError> {
     let hidden = mask.masked(text.clone());
     let first = hidden.find(MASK);
@@ -97,7 +97,7 @@ fn check_masked(mask: &Mask, what: &str, (text, value): &EncodedText) -> Result<
     Ok(())
 }
 
-/// Generates values that are long enough to be found between other letters.
+/// Generates values that are long enough to be recognized between other letters.
 fn value_strategy() -> impl Strategy<Value = String> {
     "[!-~äß😀]([ -~äß😀]{6,40})[!-~äß😀]".prop_filter("long enough", |value| {
         value.chars().filter(|sign| !sign.is_ascii_whitespace()).count() >= ANYWHERE_BYTES_MIN

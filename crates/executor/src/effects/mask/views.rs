@@ -1,16 +1,17 @@
-//! Views of a text with encodings removed. Each byte keeps its position in the original. This way, values are searched
-//! for in the decoded text instead of in every possible encoding.
+//! Views of a text with encodings removed. Each byte keeps its position in the original. The mask can thus
+//! search for values in the decoded text instead of searching for every possible encoding.
 //!
 //! ```text
-//! text ─▶ without white space ─▶ without percent signs, backslashes ─▶ without white space ─▶ out of base64
-//!           (an escape can be split over lines)                         (an encoded line break)
+//! text ─▶ without whitespace ─▶ without percent signs, backslashes ─▶ without whitespace ─▶ base64 decoded
+//!           (escapes may span lines)                                    (encoded line breaks)
 //! ```
 //!
-//! Each step is optional. The cost of each view is proportional to the text, and the number of views is bounded.
+//! Each decoding step is optional. The cost of each view is proportional to the text, and the number of views
+//! is bounded.
 
 use std::ops::Range;
 
-/// Minimum length of a base64 run that can hold a value worth searching for.
+/// Minimum length of a base64 run that can contain a value worth searching for.
 const BASE64_CHARS_MIN: usize = 6;
 
 /// A decoded view of a text.
@@ -37,7 +38,7 @@ fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
     show_joined(view, true, show);
     if view.bytes.contains(&b'%') {
         show_joined(&view.decode(decode_percent), true, show);
-        // Form encoding. Base64 itself uses the plus sign.
+        // Decode form encoding only outside base64, which itself uses the plus sign.
         let form = |rest: &[u8]| match rest.first() {
             Some(b'+') => Some((1, vec![b' '])),
             _ => decode_percent(rest),
@@ -56,7 +57,8 @@ fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
 fn show_joined(view: &View, may_be_packed: bool, show: &mut dyn FnMut(&View)) {
     for view in [Some(view), view.without_whitespace().as_ref()].into_iter().flatten() {
         show(view);
-        // A value can start at any offset of the encoded text, which in turn can start anywhere among other letters.
+        // A value can start at any offset of the encoded text, and the encoded text can start anywhere among
+        // other letters.
         for skipped in (0..4).filter(|_| may_be_packed) {
             let unpacked = view.decode_base64(skipped);
             show(&unpacked);
@@ -73,7 +75,7 @@ impl View {
         Self { bytes: text.as_bytes().to_vec(), origins, has_joined_lines: false }
     }
 
-    /// Returns the range of some bytes in the original text.
+    /// Returns the range in the original text that these bytes of the view come from.
     pub fn original_range(&self, bytes: Range<usize>) -> Option<Range<usize>> {
         let last = bytes.end.checked_sub(1)?;
         Some(self.origins.get(bytes.start)?.start..self.origins.get(last)?.end)
@@ -172,7 +174,7 @@ fn character_from_code(code: u32) -> Option<Vec<u8>> {
     char::from_u32(code).map(|character| character.to_string().into_bytes())
 }
 
-/// Decodes a percent escape: `%20`.
+/// Decodes a percent escape, such as `%20`.
 fn decode_percent(rest: &[u8]) -> Option<(usize, Vec<u8>)> {
     if rest.first() != Some(&b'%') {
         return None;

@@ -1,4 +1,4 @@
-//! Applies that take over fields, on a simulated cluster.
+//! Tests of applies that take over fields, on a simulated cluster.
 
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -26,7 +26,7 @@ async fn apply_as(cluster: &SimCluster, manager: &str, object: Object) -> Object
     cluster.apply_as(manager, request).await.unwrap().object
 }
 
-/// Creates the task of a plan that was made when the object looked like `live`.
+/// Creates the task of a plan that was made when the object was `live`.
 fn task(live: &Object) -> Task {
     Task {
         phase: Phase::Sync,
@@ -82,11 +82,11 @@ async fn fields_of_argo_cd_are_removed_and_those_of_others_stay() {
     apply_as(&cluster, "another", config_map(json!({"theirs": "1"}), "shop")).await;
     // A status controller has written to the object since the plan was made.
     assert_eq!(sync(&cluster, &task(&live), false).await, json!({"kept": "1", "theirs": "1"}));
-    // After a kill, the same command is executed again.
+    // After a crash, the same command is executed again.
     assert_eq!(sync(&cluster, &task(&live), true).await, json!({"kept": "1", "theirs": "1"}));
 }
 
-/// The process was killed after the first of the two writes.
+/// The process is killed after the first of the two writes.
 #[tokio::test(start_paused = true)]
 async fn an_interrupted_takeover_is_completed() {
     let cluster = cluster();
@@ -111,12 +111,12 @@ async fn no_fields_are_taken_over_from_an_object_with_another_owner() {
     let live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     apply_as(&cluster, ARGO_CD, config_map(both.clone(), "other")).await;
     assert_eq!(sync(&cluster, &task(&live), false).await, both);
-    // Another object with the same name.
+    // Another object has taken the same name.
     let cluster = self::cluster();
     let mut live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     live.metadata_mut().insert("uid".to_owned(), "another".into());
     assert_eq!(sync(&cluster, &task(&live), false).await, both);
-    // A manager that isn't in the plan.
+    // The fields belong to a manager that isn't in the plan.
     let cluster = self::cluster();
     let live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     let mut unnamed = task(&live);

@@ -29,7 +29,7 @@ pub struct CelGate {
     /// Labels of the objects. The expression must be true for all matching objects, and at least one object must match.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Expression that must be true for each object, which is available as `object`.
+    /// Expression that must be true for each object. The expression refers to the object as `object`.
     pub expression: String,
     /// Expression that returns the reason while the condition is false. [default: text of `expression`]
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -44,7 +44,7 @@ pub(super) struct CompiledGate {
     message: Option<Condition>,
     /// The expression as shown in messages.
     expression_text: String,
-    /// Description of the objects for messages while no object exists.
+    /// Description of the selected objects, for messages while none of them exists.
     objects_text: String,
 }
 
@@ -123,7 +123,7 @@ impl CompiledGate {
                 let said = self.message.as_ref().map(|message| message.to_text(object));
                 match said {
                     Some(Ok(text)) if !text.trim().is_empty() => shorten(&text),
-                    _ => format!("not true: {}", self.expression_text),
+                    _ => format!("the condition is false: {}", self.expression_text),
                 }
             }
             Err(problem) => format!("{problem}: {}", self.expression_text),
@@ -180,18 +180,22 @@ mod tests {
             (json!({}), vec![on(), object("more", json!({"data": {"deploys": "on"}}))], None),
             (json!({}), vec![], Some("there is no ConfigMap switch in ops")),
             (labels, vec![], Some("there is no ConfigMap in ops with app=shop,tier=db")),
-            (json!({}), vec![off()], Some("ConfigMap ops/switch: not true: object.data.deploys == 'on'")),
+            (
+                json!({}),
+                vec![off()],
+                Some("ConfigMap ops/switch: the condition is false: object.data.deploys == 'on'"),
+            ),
             (
                 json!({}),
                 vec![on(), off()],
-                Some("ConfigMap ops/switch: not true: object.data.deploys == 'on'"),
+                Some("ConfigMap ops/switch: the condition is false: object.data.deploys == 'on'"),
             ),
             (said.clone(), vec![off()], Some("ConfigMap ops/switch: it is Friday")),
             // Without `message`, the expression is the reason.
             (
                 said,
                 vec![object("switch", json!({"data": {"deploys": "off"}}))],
-                Some("ConfigMap ops/switch: not true: object.data.deploys == 'on'"),
+                Some("ConfigMap ops/switch: the condition is false: object.data.deploys == 'on'"),
             ),
             (
                 json!({}),

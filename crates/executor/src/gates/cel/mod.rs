@@ -1,5 +1,5 @@
-//! `cel:NAME` gates, whose expression must be true for objects in the operation's cluster. The objects are watched
-//! instead of polled.
+//! `cel:NAME` gates, which require an expression to be true for objects in the operation's cluster. The
+//! engine watches the objects instead of polling them.
 
 mod config;
 mod object_watches;
@@ -14,7 +14,8 @@ pub(crate) use self::object_watches::{ClusterConnection, ObjectWatches};
 /// Prefix of the names of gates with an expression.
 pub(crate) const CEL_PREFIX: &str = "cel:";
 
-/// Reports the result of the expression, now and after each change to the objects, for as long as this is polled.
+/// Reports the result of the expression, now and after each change to the objects, for as long as the future
+/// is polled.
 pub(super) async fn watch_gate(
     gate: &CelGate,
     objects: &ObjectWatches,

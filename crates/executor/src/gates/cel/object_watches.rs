@@ -1,5 +1,5 @@
-//! Watched objects in a cluster. Gates with the same selection share one watch, which lives as long as any of the
-//! gates.
+//! Watched objects in a cluster. Gates that select the same objects share one watch, which stays open as long
+//! as any of these gates exists.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -34,7 +34,7 @@ impl Selection {
     }
 }
 
-/// Namespace and name of an object whose kind is known.
+/// Namespace and name of an object of a kind that is clear from the context.
 pub(super) type Place = (String, String);
 
 /// Result of a watch.
@@ -51,7 +51,7 @@ pub(super) enum View {
 
 type Key = (Destination, Selection);
 
-/// Watches of an engine for gates.
+/// An engine's watches for gates.
 #[derive(Clone, Default)]
 pub(crate) struct ObjectWatches(Arc<Mutex<BTreeMap<Key, watch::Sender<View>>>>);
 
@@ -108,7 +108,7 @@ impl ObjectWatches {
         receiver
     }
 
-    /// Removes a watch unless a new subscriber has just appeared.
+    /// Removes a watch unless a new subscriber has arrived in the meantime.
     fn remove_if_unused(&self, key: &Key, sender: &watch::Sender<View>) -> bool {
         let mut watches = self.lock();
         let is_over = sender.is_closed();
@@ -172,7 +172,7 @@ async fn list_and_watch(
                 update_view(view, place_of(&object), None)
             }
             Ok(WatchEvent::Bookmark(_)) => {}
-            // The next list shows whether the cluster answers.
+            // The next list shows whether the cluster responds.
             Err(_) => return Ok(()),
         }
     }

@@ -1,4 +1,5 @@
-//! Property test: operations request places, get them, record them late, leave, and are killed, in any order.
+//! Property test: operations request places, receive them, record them late, give them up, and are killed, in
+//! any order.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ fn group_set(groups: &[&str]) -> BTreeSet<String> {
     groups.iter().map(|group| (*group).to_owned()).collect()
 }
 
-/// State of an operation as its actor knows it.
+/// State of an operation from the point of view of its actor.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Actor {
     /// Places that its waiting wave needs.
@@ -114,11 +115,11 @@ impl Scene {
         }
     }
 
-    /// Stops the request, or leaves the waves.
+    /// Withdraws the request, or gives up the places.
     fn leave(&mut self, who: usize) {
         let actor = &mut self.actors[who];
         if actor.wanted.take().is_some() {
-            // A place may have been assigned at this very moment, but the operation continues without it.
+            // A place may have been assigned at the same moment, but the operation continues without it.
             self.order.retain(|other| *other != who);
             self.inbox.lock().unwrap().retain(|(whom, ..)| *whom != who);
             self.take_back_places(who);
@@ -135,7 +136,7 @@ impl Scene {
         for (actor, log) in self.actors.iter_mut().zip(&self.log) {
             *actor = Actor { wanted: None, places: log.clone() };
         }
-        // An operation starts before the places in the log are known.
+        // An operation starts before the places in the log have been read.
         self.request(0, &group_set(&["db"]));
         let recorded = |(who, places): (usize, &BTreeSet<String>)| RecordedPlaces {
             operation: id(who),
@@ -153,7 +154,7 @@ impl Scene {
         }
     }
 
-    /// From now on, all operations leave again, so every request must succeed.
+    /// Runs the scene until all operations have given up their places, so every request must succeed.
     fn drain(&mut self) {
         for _ in 0..self.actors.len() * 4 {
             for who in 0..self.actors.len() {
@@ -231,7 +232,7 @@ fn the_first_waiting_operation_sees_the_holders_and_the_others_their_turn() {
     assert!(about_web && scene.groups.members("web").is_empty(), "it gets all its places at once");
 }
 
-/// An operation that is in the log but not resumed keeps its place until it has finished.
+/// An operation that is in the log but hasn't been resumed keeps its place until it has finished.
 #[test]
 fn an_operation_that_is_not_running_keeps_its_place() {
     let mut scene = Scene::new(3, [1, 1, 1]);

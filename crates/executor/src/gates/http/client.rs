@@ -15,7 +15,7 @@ use serde::Deserialize;
 
 use super::config::EndpointRequest;
 
-/// Maximum size of a response in bytes. A response contains yes or no, and optionally a reason.
+/// Maximum size of a response in bytes. A response contains only a yes or no, and optionally a reason.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// Maximum number of characters of an endpoint's reason.
 const REASON_CHARS_MAX: usize = 300;
@@ -45,7 +45,7 @@ pub(crate) struct HttpClient {
     tls: OnceLock<Result<TlsClient, String>>,
 }
 
-/// Structured response of an endpoint. Other fields are ignored.
+/// Structured response of an endpoint. All other fields are ignored.
 #[derive(Deserialize)]
 struct AnswerBody {
     allowed: bool,
@@ -62,7 +62,8 @@ fn tcp_connector() -> HttpConnector {
 
 fn build_client<C: Connect + Clone + Send + Sync + 'static>(connector: C) -> Client<C, Full<Bytes>> {
     let mut builder = Client::builder(TokioExecutor::new());
-    // A connection that was idle for half a minute may be gone, and each request is attempted only once.
+    // The server may have closed a connection that was idle for half a minute, and each request is attempted
+    // only once.
     builder.pool_max_idle_per_host(0).retry_canceled_requests(false).build(connector)
 }
 
@@ -115,7 +116,7 @@ where
     }
 }
 
-/// Returns the request, and the secrets in it.
+/// Returns the request, and the secrets that it contains.
 fn build_request(question: &EndpointRequest) -> Result<(Request<Full<Bytes>>, Vec<String>), String> {
     let mut request = Request::new(Full::new(question.body.clone()));
     *request.method_mut() = question.method.clone();
@@ -136,7 +137,8 @@ fn build_request(question: &EndpointRequest) -> Result<(Request<Full<Bytes>>, Ve
     Ok((request, secrets))
 }
 
-/// Returns the response's status and body. The error continues a sentence that starts with the endpoint's name.
+/// Returns the response's status and body. The error message completes a sentence that starts with the
+/// endpoint's name.
 async fn fetch<C>(
     client: &Client<C, Full<Bytes>>,
     request: Request<Full<Bytes>>,
@@ -158,11 +160,11 @@ where
         Err(error) if error.is::<http_body_util::LengthLimitError>() => {
             Err(format!("answered with more than {} KiB", ANSWER_BYTES_MAX >> 10))
         }
-        Err(_) => Err("closed the connection before the end of its answer".to_owned()),
+        Err(_) => Err("closed the connection before its response was complete".to_owned()),
     }
 }
 
-/// Returns the innermost cause, which is the most informative one.
+/// Returns the innermost cause of an error, which is the most informative one.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {
@@ -178,7 +180,7 @@ fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnsw
     if status != StatusCode::OK {
         return EndpointAnswer::Unusable(format!("{endpoint} answered {status}"));
     }
-    // A list would be parsed as the fields in order.
+    // Parsing a list would assign its items to the fields in order.
     let answer =
         body.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice::<AnswerBody>(body));
     match answer {
@@ -190,7 +192,7 @@ fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnsw
             })
         }
         _ => EndpointAnswer::Unusable(format!(
-            "{endpoint} answered 200 OK, but not with a JSON object in which allowed is true or false"
+            "{endpoint} answered 200 OK, but the body is not a JSON object in which allowed is true or false"
         )),
     }
 }

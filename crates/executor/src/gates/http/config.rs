@@ -17,7 +17,7 @@ use crate::gates::gate_subject::GateSubject;
 
 /// Default timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum timeout. Kept short so that a hanging endpoint is noticed.
+/// Maximum timeout. It is short so that a hanging endpoint is noticed.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// Default interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
@@ -90,7 +90,7 @@ impl fmt::Debug for HeaderSource {
     }
 }
 
-/// A prepared request that can be sent repeatedly.
+/// A prepared request that the client can send repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointRequest {
     pub method: Method,
@@ -165,7 +165,7 @@ impl HttpGate {
         let mut body = match (&self.body, self.method) {
             (None, HttpMethod::Get) => return Ok(Bytes::new()),
             (Some(_), HttpMethod::Get) => {
-                return Err("body: a GET request has none; set method: POST".to_owned());
+                return Err("body: a GET request cannot have a body; set method: POST".to_owned());
             }
             (Some(body), HttpMethod::Post) => body.clone(),
             (None, HttpMethod::Post) => VARIABLES
@@ -181,7 +181,7 @@ impl HttpGate {
         let Some(text) = &self.timeout else { return Ok(DEFAULT_TIMEOUT) };
         let timeout = parse_duration(text).map_err(|error| format!("timeout: {error}"))?;
         let is_good = !timeout.is_zero() && timeout <= TIMEOUT_MAX;
-        is_good.then_some(timeout).ok_or_else(|| "timeout: use at most a minute, such as 5s".to_owned())
+        is_good.then_some(timeout).ok_or_else(|| "timeout: use at most 1m, such as 5s".to_owned())
     }
 
     fn parse_interval(&self) -> Result<Duration, String> {
@@ -204,7 +204,7 @@ impl HeaderSource {
         }
     }
 
-    /// Returns the current value and its secret part. The error doesn't quote them.
+    /// Returns the current value and its secret part. Error messages don't quote them.
     pub(crate) fn read(&self) -> Result<(HeaderValue, String), String> {
         let secret = match (&self.value, &self.env, &self.file) {
             (Some(value), ..) => value.clone(),
@@ -260,7 +260,7 @@ fn variable_value(subject: &GateSubject, name: &str) -> Option<String> {
     }
 }
 
-/// Replaces variables in the strings of a body. Keys stay unchanged.
+/// Replaces variables in the strings of a body. Keys remain unchanged.
 fn render_strings(body: &mut Value, values: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
     match body {
         Value::String(text) => *text = render(text, values)?,

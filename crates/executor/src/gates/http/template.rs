@@ -1,6 +1,6 @@
 //! Strings with `${name}` variables.
 
-/// Replaces variables. The error names unknown variables.
+/// Replaces variables. Error messages contain the unknown variables.
 pub(super) fn render(text: &str, values: &dyn Fn(&str) -> Option<String>) -> Result<String, String> {
     let (mut filled, mut rest) = (String::with_capacity(text.len()), text);
     while let Some((before, after)) = rest.split_once("${") {

@@ -1,4 +1,4 @@
-//! Endpoints with good, bad, late, oversized and missing responses, through pipes and on virtual time.
+//! Endpoints with good, bad, late, oversized and missing responses, through pipes and with virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -86,7 +86,8 @@ async fn serve(mut server: DuplexStream, answer: EndpointBehavior, got: Arc<Mute
     }
 }
 
-/// Sends a request to an endpoint with this behavior. Also returns the request that the endpoint received.
+/// Sends a request to an endpoint with this behavior. Returns the result and the request that the endpoint
+/// received.
 async fn send_to_endpoint(question: &EndpointRequest, answer: EndpointBehavior) -> (EndpointAnswer, String) {
     let got = Arc::new(Mutex::new(String::new()));
     let connector = tower::service_fn({
@@ -141,7 +142,8 @@ fn ok_response(body: &str) -> EndpointBehavior {
 #[tokio::test(start_paused = true)]
 async fn only_an_explicit_yes_opens_the_gate() {
     const E: &str = "http://freeze.example:8080";
-    const UNCLEAR: &str = "answered 200 OK, but not with a JSON object in which allowed is true or false";
+    const UNCLEAR: &str =
+        "answered 200 OK, but the body is not a JSON object in which allowed is true or false";
     let chunked =
         "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n8\r\n{\"allowe\r\n8\r\nd\":true}\r\n0\r\n\r\n";
     let long = "x".repeat(1000);
@@ -194,7 +196,7 @@ async fn only_an_explicit_yes_opens_the_gate() {
         ),
         (
             EndpointBehavior::Sends("HTTP/1.1 200 OK\r\ncontent-length: 99\r\n\r\n{\"allowed\":true}".into()),
-            EndpointAnswer::Unusable(format!("{E} closed the connection before the end of its answer")),
+            EndpointAnswer::Unusable(format!("{E} closed the connection before its response was complete")),
         ),
         (
             EndpointBehavior::Hangs(String::new()),
@@ -266,7 +268,7 @@ async fn header_values_are_sent_and_never_shown() {
         assert!(got.contains(sent), "{got}");
     }
     assert!(!format!("{gate:?}{question:?}").contains("s3cr3t"), "{gate:?}{question:?}");
-    // A renewed token is read again. Without a token, no request is sent.
+    // A renewed token is read again. If there is no token, no request is sent.
     std::fs::write(&file, "renewed").unwrap();
     assert!(send_to_endpoint(&question, echo.clone()).await.1.contains("authorization: Bearer renewed\r\n"));
     for (content, wrong) in [
@@ -297,10 +299,10 @@ fn invalid_configuration_is_rejected_by_field_name() {
         (json!({"url": "http://${application}.example/"}), "url: the host cannot contain variables"),
         (json!({"url": "http://h/${aplication}"}), "url: unknown variable ${aplication}"),
         (json!({"body": {"a": ["${wave"]}}), "body: ${ without }"),
-        (json!({"body": {}, "method": "GET"}), "body: a GET request has none"),
+        (json!({"body": {}, "method": "GET"}), "body: a GET request cannot have a body"),
         (json!({"timeout": "soon"}), "timeout: "),
-        (json!({"timeout": "0s"}), "timeout: use at most a minute"),
-        (json!({"timeout": "2m"}), "timeout: use at most a minute"),
+        (json!({"timeout": "0s"}), "timeout: use at most 1m"),
+        (json!({"timeout": "2m"}), "timeout: use at most 1m"),
         (json!({"interval": "100ms"}), "interval: use a duration between 1s and 1h"),
         (json!({"interval": "2h"}), "interval: use a duration between 1s and 1h"),
         (header(json!({})), "headers.X-Key: set one of value, env and file"),
@@ -360,7 +362,7 @@ async fn an_unusable_endpoint_is_polled_less_and_less_often() {
     assert!((300..=360).contains(&waits[11]) && waits.iter().all(|wait| *wait <= 360), "{waits:?}");
 }
 
-/// Operations that start polling at the same moment don't stay synchronized.
+/// Operations that start polling at the same moment must not keep polling at the same moments.
 #[test]
 fn poll_times_have_jitter() {
     let waits: BTreeMap<Duration, u64> =

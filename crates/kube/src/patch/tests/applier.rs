@@ -1,4 +1,4 @@
-//! A small server that applies patches in the way that is documented for API servers.
+//! A small server that applies patches according to the documentation of API servers.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::patch::{JSON_MERGE, Patch, schema};
 
 type Fields = Map<String, Value>;
 
-/// Returns `current` after the patch.
+/// Returns `current` after applying the patch.
 pub(super) fn apply_patch(current: &Value, patch: &Patch, gvk: &tidegate_model::Gvk) -> Value {
     if patch.content_type == JSON_MERGE {
         return apply_json_merge(current, &patch.body);
@@ -18,7 +18,7 @@ pub(super) fn apply_patch(current: &Value, patch: &Patch, gvk: &tidegate_model::
     Value::Object(merged)
 }
 
-/// RFC 7396.
+/// Applies a JSON merge patch (RFC 7396).
 fn apply_json_merge(current: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut merged = current.as_object().cloned().unwrap_or_default();
@@ -102,7 +102,7 @@ fn order_items(list: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value>
     named.sort_by_key(|item| place(item));
     let mut named = named.into_iter().peekable();
     let mut result: Vec<Value> = Vec::new();
-    // Items of other managers keep their distance from the front as far as possible.
+    // Items of other managers keep their index as far as possible.
     for (index, item) in list.iter().enumerate().filter(|(_, item)| place(item).is_none()) {
         while result.len() < index && named.peek().is_some() {
             result.extend(named.next().cloned());

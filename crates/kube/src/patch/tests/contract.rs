@@ -164,7 +164,7 @@ fn check_contained(object: &Value, manifest: &Value, merge: Merge, of: &TypeSche
     }
 }
 
-/// Returns the result that the patch is expected to have, exactly.
+/// Returns the exact result that is expected from the patch.
 fn expected_result(
     original: &Value,
     modified: &Value,
@@ -185,7 +185,7 @@ fn expected_result(
                     result.insert(name.clone(), value.clone());
                 }
             }
-            // The first change removes mutually exclusive fields.
+            // The first change to a union removes the mutually exclusive fields.
             if matches!(merge, Merge::Union) && result != *there {
                 result.retain(|name, _| new.contains_key(name));
             }
@@ -260,7 +260,8 @@ proptest! {
         let gvk = Gvk::new("example.org", "v1", "Deployment");
         let patch = three_way_patch(&gvk, original.as_ref(), &modified, &current).unwrap();
         let result = patch.map_or_else(|| current.clone(), |patch| apply_patch(&current, &patch, &gvk));
-        // Every list is atomic, so the expected result uses a type without lists at the compared paths.
+        // A JSON merge patch treats every list as atomic, so the expected result uses a type without lists at
+        // the compared paths.
         let parts = |value: &Value| json!({"spec": value["spec"], "labels": value["metadata"]["labels"]});
         let original = original.as_ref().map_or(Value::Null, parts);
         let wanted = expected_result(&original, &parts(&modified), &parts(&current), Merge::Plain, &ANY);

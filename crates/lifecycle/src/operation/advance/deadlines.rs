@@ -12,8 +12,8 @@ pub(super) fn operation_deadline_message(deadline: std::time::Duration, waited: 
     format!("{}, triggered by the operation deadline of {deadline}: {waited}", messages::TERMINATED)
 }
 
-/// Fails the awaited resources that aren't healthy or not gone when the operation's deadline passes, each with its
-/// reason.
+/// When the operation's deadline passes, fails the resources that aren't healthy or aren't deleted yet, each
+/// with its reason.
 fn fail_late_resources(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let Some((index, _)) = operation.current_wave() else { return Vec::new() };
     operation
@@ -26,7 +26,8 @@ fn fail_late_resources(operation: &Operation, now: Timestamp) -> Vec<OperationEv
         .collect()
 }
 
-/// Returns the deadlines that have just passed: the operation's deadline, otherwise the wave's, otherwise the hooks'.
+/// Returns the events for deadlines that have just passed: the operation's deadline, otherwise the wave's,
+/// otherwise those of hooks.
 pub(super) fn expire_deadlines(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let late = |scope, message| vec![OperationEvent::DeadlineExceeded { scope, message, at: now }];
     if !operation.is_ending() && operation.deadline().is_some_and(|deadline| now >= deadline) {

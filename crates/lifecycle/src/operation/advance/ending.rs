@@ -16,7 +16,7 @@ pub(super) fn fail_attempt(message: String, now: Timestamp) -> Vec<OperationEven
     vec![OperationEvent::AttemptFailed { message, retriable: true, at: now }]
 }
 
-/// Continues after a failed attempt: with another attempt, the SyncFail hooks, or the end.
+/// Continues after a failed attempt with another attempt, with the SyncFail hooks, or to the end.
 pub(super) fn advance_after_failure(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let Some(failure) = &operation.failure else { return Vec::new() };
     if failure.retriable && operation.can_retry() {
@@ -24,7 +24,7 @@ pub(super) fn advance_after_failure(operation: &Operation, now: Timestamp) -> Ve
         return move_to(Stage::AwaitingRetry { until }, now);
     }
     if matches!(operation.stage, Stage::Planned | Stage::DryRun) {
-        // The operation didn't write to the cluster, so SyncFail hooks aren't needed.
+        // The operation hasn't written to the cluster, so SyncFail hooks aren't needed.
         let message = with_retry_count(operation, failure.message.clone());
         return finish_now(OperationPhase::Failed, message, now);
     }
@@ -34,7 +34,7 @@ pub(super) fn advance_after_failure(operation: &Operation, now: Timestamp) -> Ve
     }
 }
 
-/// Adds people's decisions and the number of retries.
+/// Adds users' overrides and the number of retries to a message.
 fn with_retry_count(operation: &Operation, message: String) -> String {
     let message = messages::with_overrides(operation, message);
     match operation.retry_count() {
@@ -65,7 +65,7 @@ fn fail(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     move_to(Stage::Finishing { phase: OperationPhase::Failed, message }, now)
 }
 
-/// Fails the attempt because the wave has no running work left and a task failed.
+/// Fails the attempt, because a task failed and no other work in the wave is running.
 pub(super) fn fail_wave(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
     if let Some(reason) = operation.namespace_error() {
         return fail_attempt(messages::with_reason(messages::NAMESPACE_FAILED, &[reason]), now);
@@ -77,7 +77,7 @@ pub(super) fn fail_wave(operation: &Operation, index: u32, now: Timestamp) -> Ve
     } else if operation.is_rejected_by_dry_run(index) {
         messages::DRY_RUN_FAILED
     } else if ran || operation.next_wave_with_work(0, true).is_some() {
-        // As in Argo CD: with SyncFail hooks to run, all tasks are evaluated once more.
+        // As in Argo CD, all tasks are evaluated again if there are SyncFail hooks to run.
         messages::UNSUCCESSFUL
     } else {
         messages::APPLY_FAILED
@@ -96,8 +96,8 @@ pub(super) fn advance_after_wave(operation: &Operation, index: u32, now: Timesta
     }
 }
 
-/// Ends a terminated operation once every hook is stopped and released. A superseded operation first deletes its hooks
-/// according to their policies.
+/// Ends a terminated operation once every hook is stopped and released. A superseded operation first deletes
+/// its hooks according to their policies.
 pub(super) fn finish_termination(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     if operation.all_tasks().any(|(_, _, state)| state.needs_stop_or_release()) {
         return Vec::new();
@@ -118,7 +118,8 @@ pub(super) fn finish_termination(operation: &Operation, now: Timestamp) -> Vec<O
     }
 }
 
-/// Gives up on hooks that weren't stopped or released in time, so that an operation terminated by a person ends.
+/// Gives up on hooks that weren't stopped or released in time, so that an operation that a user terminated
+/// does end.
 pub(crate) fn give_up_hooks(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let closing = operation.all_tasks().filter(|(_, _, state)| state.needs_stop_or_release());
     let given_up = closing.flat_map(|(task, _, state)| match state.progress {
@@ -135,7 +136,7 @@ pub(crate) fn give_up_hooks(operation: &Operation, now: Timestamp) -> Vec<Operat
     given_up.collect()
 }
 
-/// Ends the operation once hooks are deleted according to their policies.
+/// Ends the operation once its hooks are deleted according to their policies.
 pub(super) fn finish_after_cleanup(
     operation: &Operation,
     phase: OperationPhase,

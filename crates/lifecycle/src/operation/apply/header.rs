@@ -11,7 +11,7 @@ pub(super) fn record_call_failure(calls: &mut CallFailures, message: &str, retry
     message.clone_into(&mut calls.message);
 }
 
-/// Records that the cluster doesn't answer. Calls that were in flight at the same time count as one try.
+/// Records that the cluster doesn't respond. Calls that were in flight at the same time count as one attempt.
 pub(super) fn record_outage(header: &mut Header, message: &str, retry_at: Timestamp, at: Timestamp) {
     let known = header.outage.take();
     let (since, tried) = known.as_ref().map_or((at, 0), |outage| (outage.since, outage.tried));
@@ -36,7 +36,7 @@ pub(super) fn apply_pause_event(header: &mut Header, event: &OperationEvent) -> 
 /// Applies a claim event.
 pub(super) fn apply_claim_event(header: &mut Header, news: &ClaimEvent, at: Timestamp) -> Option<()> {
     if matches!(news, ClaimEvent::EndWanted { .. }) {
-        // Another operation in the same engine can supersede this operation without a claim.
+        // Another operation in the same engine can supersede this operation, even without a claim.
         return Some(());
     }
     header.request.claim.as_ref()?;

@@ -1,4 +1,5 @@
-//! Legal events by stage. Transitions and events about tasks are checked in more detail when they are applied.
+//! Events that are legal in each stage. Transitions and events about tasks are checked in more detail when
+//! they are applied.
 
 use crate::operation::recorded_event::{DeadlineScope, OperationEvent};
 use crate::operation::state::{ClaimEvent, Stage, WaveStep};
@@ -39,7 +40,7 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
         OperationEvent::NamespacesObserved { .. } => in_wave || *stage == Stage::Planned,
         OperationEvent::NamespaceLost { .. } => in_wave || matches!(stage, Stage::Planned | Stage::DryRun),
         OperationEvent::WarningsReceived { .. } if *stage == Stage::DryRun => true,
-        // The answer for a hook that was skipped during its creation may arrive later.
+        // If a hook was skipped while it was being created, the answer may arrive later.
         OperationEvent::Applied { .. } | OperationEvent::WarningsReceived { .. } => {
             in_wave || *stage == Stage::Terminating
         }

@@ -1,4 +1,4 @@
-//! Application of a person's decision about one task.
+//! Application of users' overrides to single tasks.
 
 use tidegate_model::{OperationPhase, Override, OverrideRecord, ResultCode, TaskId, Timestamp};
 
@@ -8,7 +8,7 @@ use crate::operation::messages;
 use crate::operation::rules::has_runner;
 use crate::operation::state::{Operation, Progress, Stage, TaskState, WaveStep};
 
-/// A decision, as recorded.
+/// An override, as recorded.
 pub(super) struct Decision<'a> {
     pub(super) what: Override,
     pub(super) by: &'a str,
@@ -39,15 +39,15 @@ pub(super) fn apply_decision(operation: &mut Operation, id: TaskId, decision: &D
     Some(())
 }
 
-/// Marks a task as done from here on. If a skipped hook may be running, it is stopped first, as at the end of an
-/// operation. If a running hook is marked as done, it is released as if it had succeeded.
+/// Marks a task as done. If a skipped hook may be running, it is stopped first, as at the end of an
+/// operation. If a user marks a running hook as done, the hook is released as if it had succeeded.
 fn override_task(operation: &mut Operation, id: TaskId, overridden: &OverrideRecord) -> Option<()> {
     let (task, state) = operation.task(id)?;
     if state.progress == Progress::Done && !state.is_unsuccessful() {
         return None;
     }
     let has_object = task.is_hook() && !has_runner(task);
-    // From this step on, a call in flight may have created its object.
+    // From this step on, a call in flight may have created the hook's object.
     let is_begun = operation.step_of_task(id) == Some(WaveStep::Applying);
     let stops = match state.progress {
         Progress::Stopping { .. } => true,
@@ -67,21 +67,21 @@ fn override_task(operation: &mut Operation, id: TaskId, overridden: &OverrideRec
             end_task(state, overridden.what, message);
         }
     });
-    // The next attempt doesn't have to wait for anything.
+    // The next attempt no longer has to wait.
     if had_failed && !operation.tasks.iter().any(TaskState::is_unsuccessful) {
         start_next_attempt(operation, overridden.at);
     }
     Some(())
 }
 
-/// Starts the next attempt now if the operation is waiting for it. Returns true if it was waiting.
+/// Starts the next attempt now if the operation is waiting for it. Returns true in that case.
 fn start_next_attempt(operation: &mut Operation, now: Timestamp) -> bool {
     let Stage::AwaitingRetry { until } = &mut operation.stage else { return false };
     *until = now.min(*until);
     true
 }
 
-/// Records that the skipped hook is no longer running.
+/// Records that a skipped hook is no longer running.
 pub(super) fn finish_stopped_hook(
     operation: &mut Operation,
     id: TaskId,
@@ -112,8 +112,8 @@ fn end_task(state: &mut TaskState, what: Override, message: String) {
     state.message = message;
 }
 
-/// Retries a task immediately: the call that is waiting for its next try, or the whole task if it has ended. If the
-/// operation is waiting for its next attempt, that attempt starts now.
+/// Retries a task immediately: repeats a failed call without waiting, or runs the whole task again if it has
+/// ended. If the operation is waiting for its next attempt, the attempt starts now.
 fn retry_task(
     operation: &mut Operation,
     id: TaskId,

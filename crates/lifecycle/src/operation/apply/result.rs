@@ -1,10 +1,11 @@
-//! Results of tasks, in the order of their first recording.
+//! Results of tasks, in the order in which they were first recorded.
 
 use tidegate_model::TaskId;
 
 use crate::operation::state::{Operation, TaskState};
 
-/// Changes a task that has a result from now on. The first time, the result gets the next order number.
+/// Changes a task and marks it as having a result. If it is the task's first result, it gets the next order
+/// number.
 pub(super) fn record_result(operation: &mut Operation, id: TaskId, change: impl FnOnce(&mut TaskState)) {
     let next = operation.results.saturating_add(1);
     if let Some(state) = operation.tasks.get_mut(id.index()) {

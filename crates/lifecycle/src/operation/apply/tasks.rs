@@ -13,7 +13,7 @@ use crate::operation::state::{
     TaskState, WaveStep,
 };
 
-/// Records the failure of tasks that make the plan invalid or impossible. These tasks fail without having been tried.
+/// Fails the tasks that make the plan invalid or impossible to execute, without trying them.
 pub(super) fn record_invalid_tasks(operation: &mut Operation) {
     let invalid: Vec<(TaskId, String)> = operation
         .plan
@@ -126,14 +126,14 @@ fn apply_checked(operation: &mut Operation, id: TaskId, message: &str) -> Option
     state.checked = true;
     state.calls = None;
     if only_tries {
-        // Outside of a dry run, the message of the write itself counts.
+        // Unless the whole operation is a dry run, the message of the write replaces this one.
         set_message(state, message);
     }
     Some(())
 }
 
-/// Returns true if the answer to a write may arrive now: while the task's wave is being applied, or for a hook that is
-/// being stopped.
+/// Returns true if the answer to a write may arrive now: either the task's wave is being applied, or the task
+/// is a hook that is being stopped.
 fn can_be_written(operation: &Operation, id: TaskId) -> bool {
     match operation.stage {
         Stage::Wave { step: WaveStep::Clearing | WaveStep::Applying, .. } => true,
@@ -145,8 +145,8 @@ fn can_be_written(operation: &Operation, id: TaskId) -> bool {
     }
 }
 
-/// Returns true if the existing object with the hook's name may be checked: before the place is known to be clear, or
-/// just before the hook is created.
+/// Returns true if the operation may check for an existing object with the hook's name: before the name is
+/// known to be free, or just before the hook is created.
 fn is_clearable(progress: &Progress) -> bool {
     matches!(progress, Progress::Waiting | Progress::Ready)
 }
@@ -169,8 +169,8 @@ fn apply_object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     if is_prune {
         record_result(operation, id, mark_pruned);
     } else {
-        // The place is checked once more before it is used, because the observation may be old and another object may
-        // have been created since.
+        // The name is checked again before it is used, because the observation may be old and another object
+        // may have been created since then.
         state.progress = Progress::Waiting;
         if state.phase == Some(OperationPhase::Running) {
             messages::RECREATED.clone_into(&mut state.message);
@@ -179,8 +179,8 @@ fn apply_object_gone(operation: &mut Operation, id: TaskId) -> Option<()> {
     Some(())
 }
 
-/// Records why an object isn't healthy or still exists. While an object is being deleted, the reason is the task's
-/// message until the object is gone.
+/// Records why an object isn't healthy or still exists. While an object is being deleted, the reason is the
+/// task's message.
 fn apply_reason(operation: &mut Operation, id: TaskId, reason: &str) -> Option<()> {
     let (task, state) = operation.task(id)?;
     let is_leaving = state.is_being_deleted(task);
@@ -201,7 +201,7 @@ fn apply_runner_started(operation: &mut Operation, id: TaskId, at: Timestamp) ->
         state.progress = Progress::Running;
         state.status = Some(ResultCode::Synced);
         state.phase = Some(OperationPhase::Running);
-        state.message = format!("handed to hook runner {runner}");
+        state.message = format!("passed to hook runner {runner}");
         state.applied = Some(started);
     });
     Some(())
@@ -234,7 +234,7 @@ fn apply_completed(
     let (task, state) = operation.task(id)?;
     let (is_prune, is_leaving) = (task.action.is_prune(), state.is_being_deleted(task));
     let state = self::task_state_mut(operation, id)?;
-    // If the deletion was never requested, the object was left alone.
+    // If the deletion was never requested, the object was not pruned.
     if is_prune && state.progress == Progress::Waiting && phase == OperationPhase::Succeeded {
         record_result(operation, id, |state| {
             state.progress = Progress::Done;
@@ -245,7 +245,8 @@ fn apply_completed(
         });
         return Some(());
     }
-    // The deletion of an object may still fail, so the object counts as pruned only once it is gone.
+    // The deletion of an object may still fail, so the object counts as pruned only after it no longer
+    // exists.
     let is_running = state.progress == Progress::Running || is_leaving && phase.is_unsuccessful();
     // The hook has ended, but its finalizer can't be removed.
     let is_stuck = state.needs_release() && phase == OperationPhase::Error;
@@ -289,7 +290,7 @@ fn task_state_mut(operation: &mut Operation, id: TaskId) -> Option<&mut TaskStat
     operation.tasks.get_mut(id.index())
 }
 
-/// Returns the task, if its progress allows the event.
+/// Returns the task if its progress allows the event.
 fn expect_progress(
     operation: &mut Operation,
     id: TaskId,
@@ -309,7 +310,8 @@ fn apply_rejection(
         return None;
     }
     if operation.is_overridden_as_done(id) {
-        // The hook was skipped during its creation, and the creation was rejected, so there is nothing to stop.
+        // The hook was skipped while it was being created. Its creation was rejected, so there is nothing to
+        // stop.
         return overrides::finish_stopped_hook(operation, id, None);
     }
     record_result(operation, id, |state| {
@@ -369,7 +371,7 @@ fn apply_applied(
             state.progress = if done { Progress::Done } else { Progress::Running };
         }
         state.status = Some(ResultCode::Synced);
-        // As in Argo CD, a resource that isn't judged stays Running in the final record.
+        // As in Argo CD, a resource that isn't judged by its health stays Running in the final record.
         state.phase = Some(if done && judged { OperationPhase::Succeeded } else { OperationPhase::Running });
         state.calls = None;
         state.health = None;
@@ -407,7 +409,7 @@ fn apply_hook_stopped(
     state.calls = None;
     state.held = false;
     if state.applied.is_none() && absent {
-        // The hook was never created, so there is nothing to report. Another attempt starts with it.
+        // The hook was never created, so there is nothing to report. Another attempt starts with this hook.
         state.progress = Progress::Waiting;
         return Some(());
     }
@@ -420,7 +422,8 @@ fn apply_hook_stopped(
     Some(())
 }
 
-/// Stops the running hooks, and hooks that are possibly being created. Only the current wave has such hooks.
+/// Stops hooks that are running or may be in the process of being created. Only the current wave has such
+/// hooks.
 pub(super) fn stop_hooks(operation: &mut Operation, reason: &str) {
     let Some((index, _)) = operation.current_wave() else { return };
     let hooks: Vec<TaskId> = operation.wave_hooks(index).map(|(id, _, _)| id).collect();
@@ -434,8 +437,8 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
     let at_work = match operation.tasks.get(id.index())?.progress {
         Progress::Running => true,
-        // This also applies while the hook's place is being checked again, because the hook may have been created after
-        // a check before a crash.
+        // This also applies while the hook's name is being checked again, because the hook may have been
+        // created before a crash, after an earlier check.
         Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => applying && !has_runner,
         Progress::Stopping { .. } | Progress::Done => false,
     };
@@ -453,8 +456,8 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     Some(())
 }
 
-/// Handles a wave whose deadline has passed: stops its hooks, and fails awaited resources that aren't healthy or not
-/// gone.
+/// Handles a wave whose deadline has passed: stops its hooks, and fails the resources that aren't healthy or
+/// aren't deleted yet.
 pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) {
     let late = awaited_resources(operation, index, |task, state| {
         let health = state.describe_health();
@@ -463,8 +466,8 @@ pub(super) fn expire_wave(operation: &mut Operation, index: u32, message: &str) 
     end_wave(operation, "the wave's deadline has passed", late);
 }
 
-/// Handles the loss of a namespace and all objects in it: stops hooks, and fails the resources that the wave is waiting
-/// for in this namespace.
+/// Handles the loss of a namespace with all objects in it: stops hooks, and fails the resources in this
+/// namespace that the wave is waiting for.
 pub(super) fn fail_tasks_in_namespace(operation: &mut Operation, index: u32, namespace: &str, loss: Loss) {
     let reason = loss.describe(namespace);
     let lost = awaited_resources(operation, index, |task, _| {
@@ -482,7 +485,7 @@ fn awaited_resources(
     resources.filter_map(|(id, task, state)| Some((id, reason(task, state)?))).collect()
 }
 
-/// Ends the waits of the current wave: stops its hooks, and fails the given tasks.
+/// Ends all waits of the current wave: stops its hooks, and fails the specified tasks.
 fn end_wave(operation: &mut Operation, reason: &str, failed: Vec<(TaskId, String)>) {
     stop_hooks(operation, &format!("stopped: {reason}"));
     for (id, message) in failed {

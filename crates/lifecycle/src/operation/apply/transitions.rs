@@ -7,8 +7,8 @@ use crate::operation::messages;
 use crate::operation::rules::has_runner;
 use crate::operation::state::{Cursor, Operation, Progress, Stage, TaskState, WaveStep};
 
-/// Returns true if the transition between these stages is legal. [`advance`](crate::operation::advance()) decides when
-/// the transition happens.
+/// Returns true if the transition between two stages is legal. [`advance`](crate::operation::advance())
+/// decides when it happens.
 fn is_legal_transition(from: &Stage, to: &Stage) -> bool {
     match (from, to) {
         (Stage::Planned, Stage::DryRun)
@@ -18,7 +18,7 @@ fn is_legal_transition(from: &Stage, to: &Stage) -> bool {
         )
         | (Stage::Planned | Stage::DryRun | Stage::Wave { .. }, Stage::AwaitingRetry { .. })
         | (Stage::Wave { .. }, Stage::Finishing { .. }) => true,
-        // An operation that is already ending is not terminated again.
+        // An operation that is already ending can't be terminated again.
         (from, Stage::Terminating) => !matches!(from, Stage::Terminating | Stage::Finishing { .. }),
         (Stage::Wave { index: from, step }, Stage::Wave { index: to, step: next }) if from == to => {
             next.rank() > step.rank()
@@ -33,7 +33,8 @@ fn is_legal_transition(from: &Stage, to: &Stage) -> bool {
     }
 }
 
-/// Returns true for a transition back within a wave, after a person's decision has left work to do again.
+/// Returns true for a transition back within a wave, because there is work to do again after a user's
+/// override.
 fn is_step_back(operation: &Operation, to: &Stage) -> bool {
     let Some((from, step)) = operation.current_wave() else { return false };
     let Stage::Wave { index, step: next } = to else { return false };
@@ -45,8 +46,8 @@ fn is_step_back(operation: &Operation, to: &Stage) -> bool {
         && !operation.overrides.is_empty()
 }
 
-/// Returns true for the transition in which a superseded operation deletes its hooks according to their policies before
-/// it ends.
+/// Returns true for the transition to the clean-up in which a superseded operation deletes its hooks
+/// according to their policies.
 fn is_superseded_cleanup(operation: &Operation, to: &Stage) -> bool {
     operation.stage == Stage::Terminating
         && matches!(to, Stage::Finishing { phase: OperationPhase::Failed, .. })
@@ -69,7 +70,8 @@ pub(super) fn apply_transition(operation: &mut Operation, to: &Stage, at: Timest
         Stage::Terminating => operation.termination.is_some().then_some(())?,
         _ => {}
     }
-    // A real operation doesn't have results of tasks that were only dry-run, even if there was nothing left to write.
+    // A real operation doesn't record results for tasks that were only dry-run, even if nothing was left to
+    // write.
     let only_tries = operation.header.request.options.dry_run;
     if only_tries && operation.stage == Stage::DryRun && matches!(to, Stage::Finishing { .. }) {
         record_dry_run(operation);

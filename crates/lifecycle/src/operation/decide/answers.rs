@@ -1,4 +1,5 @@
-//! Handling of the cluster's answers. `None` means that the operation isn't waiting for the answer.
+//! Handling of the cluster's answers. A result of `None` means that the operation isn't waiting for the
+//! answer.
 
 use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
@@ -13,7 +14,7 @@ use crate::operation::state::{
     AppliedRef, HOOK_TERMINATED, Header, HookLog, Occupant, Operation, Progress, Stage, TaskState, WaveStep,
 };
 
-/// One task with its state, and the time of the answer.
+/// A task with its state, and the time of the answer.
 struct TaskContext<'a> {
     operation: &'a Operation,
     id: TaskId,
@@ -53,7 +54,7 @@ impl TaskContext<'_> {
         self.operation.step_of_task(self.id)
     }
 
-    /// Repeats the call, or counts the failure.
+    /// Schedules a repetition of the call, or counts the failure.
     fn retry_or_fail(
         &self,
         error: &CallError,
@@ -63,7 +64,7 @@ impl TaskContext<'_> {
         let patient = can_retry_during_outage(self.operation, self.state, self.now);
         let (task, at) = (Some(self.id), self.now);
         match schedule_call_retry(header, calls, error, patient, at) {
-            // The outage is already known. The many calls that fail because of it don't need an event each.
+            // The outage is already known. The many calls that fail because of it don't each need an event.
             Some(CallRetry { is_outage: true, .. }) if calls.is_some() && is_awaiting_probe(header, at) => {
                 Vec::new()
             }
@@ -94,7 +95,7 @@ impl TaskContext<'_> {
             Ok(trial) => {
                 let mut events =
                     vec![OperationEvent::DryRunPassed { task: self.id, message: trial.message.clone() }];
-                // Outside of a dry run, the write reports the same warnings.
+                // Unless the whole operation is a dry run, the write reports the same warnings.
                 if self.operation.header.request.options.dry_run {
                     events.extend(self.warning_event(&trial.warnings));
                 }
@@ -131,7 +132,7 @@ impl TaskContext<'_> {
         }
         let awaited = match (self.step()?, &self.state.progress) {
             (WaveStep::Clearing | WaveStep::Applying, Progress::Waiting) => self.state.occupant.is_none(),
-            // The place was clear, but another object has taken it again.
+            // The name was free, but another object has taken it since then.
             (WaveStep::Applying, Progress::Ready) => true,
             _ => false,
         };
@@ -167,7 +168,8 @@ impl TaskContext<'_> {
         };
         (at_work && !has_runner(self.task) && self.task.action.writes_manifest()).then(|| match result {
             Ok(applied) => self.applied_events(applied),
-            // The call isn't repeated. Stopping the hook reveals whether it was created.
+            // The call isn't repeated. When the hook is stopped, the operation finds out whether it was
+            // created.
             Err(error) if stopping && error.is_transient => Vec::new(),
             Err(error) => {
                 self.retry_or_fail(error, |message| self.task_failed_event(OperationPhase::Failed, message))
@@ -175,7 +177,7 @@ impl TaskContext<'_> {
         })
     }
 
-    /// Returns the events for a written object, whose health may already be known.
+    /// Returns the events for an object that was written. Its health may already be known.
     fn applied_events(&self, applied: &ApplyResponse) -> Vec<OperationEvent> {
         let reference = AppliedRef {
             uid: applied.uid.clone(),
@@ -274,7 +276,7 @@ impl TaskContext<'_> {
 
     fn hook_stopped_event(&self, stopped: &StopResult, reason: &str) -> OperationEvent {
         let absent = stopped.phase == OperationPhase::Succeeded && stopped.message == HOOK_TERMINATED;
-        // A deadline stops a running hook; a missing object doesn't turn that into a success.
+        // A hook that was stopped because of a deadline doesn't succeed because its object is missing.
         let vanished = absent && self.state.applied.is_some() && self.operation.termination.is_none();
         let (phase, message) = match stopped.phase {
             _ if vanished => (OperationPhase::Failed, reason.to_owned()),

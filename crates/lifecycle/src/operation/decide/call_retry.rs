@@ -7,31 +7,33 @@ use tidegate_model::Timestamp;
 use crate::operation::input::CallError;
 use crate::operation::state::{CallFailures, Header, Operation, Progress, Stage, TaskState};
 
-/// Maximum number of transient failures of one call before the failure counts: about a minute with the waits below.
-/// Failures because the cluster doesn't answer aren't counted as long as the operation has time left.
+/// Maximum number of transient failures of a call before the call counts as failed. With the delays below,
+/// this takes about a minute. Failures because the cluster doesn't respond aren't counted as long as the
+/// operation has time left.
 pub(crate) const CALL_FAILURES_MAX: u32 = 10;
-/// Maximum number of failures for calls that [allow only few retries](CallError::has_few_retries).
+/// Maximum number of failures for calls that [allow only a few retries](CallError::has_few_retries).
 const LIMITED_CALL_FAILURES_MAX: u32 = 3;
-/// Wait after the first failed call. It doubles after each additional failure.
+/// Delay after the first failed call. It doubles after each further failure.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(200);
-/// Maximum wait between two calls.
+/// Maximum delay between two calls.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
-/// Maximum wait between two probes of a cluster that doesn't answer. The operation makes only one call during an
-/// outage, so the wait can be short, and the operation continues soon after the cluster is back.
+/// Maximum delay between two probes of a cluster that doesn't respond. During an outage, the operation makes
+/// only one call at a time. The delay can therefore be short, so that the operation continues soon after the
+/// cluster is back.
 const OUTAGE_PROBE_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time that an operation's clean-up waits for a cluster that doesn't answer. Deadlines no longer apply during
-/// the clean-up, and an operation must end even if its cluster is gone for good.
+/// Maximum time for which an operation's clean-up waits for a cluster that doesn't respond. Deadlines no
+/// longer apply during the clean-up, and an operation must end even if its cluster never comes back.
 const CLEANUP_OUTAGE_WAIT_MAX: Duration = Duration::from_secs(600);
 
 /// Time of the next call after a failure.
 pub(crate) struct CallRetry {
     pub(crate) retry_at: Timestamp,
-    /// True if the cluster doesn't answer. The call then doesn't count as a failure.
+    /// True if the cluster doesn't respond. The call then doesn't count as a failure.
     pub(crate) is_outage: bool,
 }
 
-/// Returns the time at which a failed call may be repeated. `None` if the failure counts. `patient` means that no
-/// deadline has passed, so an outage of the cluster may continue.
+/// Returns the time at which a failed call may be repeated. Returns `None` if the failure counts. `patient`
+/// means that no deadline has passed, so the operation can keep waiting during an outage.
 pub(crate) fn schedule_call_retry(
     header: &Header,
     calls: Option<&CallFailures>,
@@ -41,7 +43,7 @@ pub(crate) fn schedule_call_retry(
 ) -> Option<CallRetry> {
     if error.is_outage && patient {
         let known = header.outage.as_deref();
-        // Many calls may be in flight when an outage begins. They count as one try.
+        // Many calls may be in flight when an outage begins. They count as one attempt.
         let retry_at = match known.filter(|outage| now < outage.retry_at) {
             Some(outage) => outage.retry_at,
             None => {
@@ -60,8 +62,8 @@ pub(crate) fn schedule_call_retry(
     Some(CallRetry { retry_at, is_outage: false })
 }
 
-/// Returns true if calls about this task may be repeated for as long as the cluster doesn't answer. False once a
-/// deadline has passed or a person has terminated the operation, because it must then end.
+/// Returns true if calls about this task may be repeated for as long as the cluster doesn't respond. Returns
+/// false if a deadline has passed or a user has terminated the operation, because it must then end.
 pub(crate) fn can_retry_during_outage(operation: &Operation, state: &TaskState, now: Timestamp) -> bool {
     let stopping = matches!(state.progress, Progress::Stopping { .. }) || operation.wave_expired.is_some();
     match operation.stage {

@@ -7,10 +7,10 @@ use crate::operation::gates::concurrency_group;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{GateAnswer, Operation, Stage, Verdict, WaveStep};
 
-/// Reason for a gate that was open when an earlier engine stopped.
-const AWAITING_NEW_ANSWER: &str = "awaiting a new answer after a restart";
+/// Reason for a closed gate whose open verdict was withdrawn after an engine restart.
+const AWAITING_NEW_ANSWER: &str = "waiting for a new answer after a restart";
 
-/// Handles a verdict. `None` if the gate isn't being queried. A repeated verdict isn't recorded.
+/// Handles a verdict. Returns `None` if the gate isn't being queried. A repeated verdict isn't recorded.
 pub(super) fn handle_verdict(
     operation: &Operation,
     wave: u32,
@@ -30,8 +30,8 @@ pub(super) fn handle_verdict(
     Some(vec![OperationEvent::GateEvaluated { gate: gate.to_owned(), verdict: verdict.clone(), at: now }])
 }
 
-/// Withdraws the open verdicts after a restart until their gates repeat them, because a long time may have passed. The
-/// operation keeps its places in groups.
+/// After a restart, withdraws open verdicts until their gates repeat them, because a long time may have
+/// passed. The operation keeps its places in concurrency groups.
 pub(super) fn withdraw_open_verdicts(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let Stage::Wave { index, step: WaveStep::Held } = operation.stage else { return Vec::new() };
     let is_asked = |answer: &&GateAnswer| {

@@ -9,8 +9,8 @@ use crate::operation::rules::target_namespaces;
 use crate::operation::state::{Loss, ObjectIdentity, Operation, Stage, WaveStep};
 use crate::operation::{advance, messages};
 
-/// Handles the namespaces observed for a plan, which become fixed with the plan. Fails the attempt if one of them is
-/// being deleted.
+/// Handles the namespaces that were observed during planning. Fails the attempt if one of them is being
+/// deleted.
 pub(super) fn handle_planned_namespaces(
     plan: &Plan,
     observations: &[NamespaceObservation],
@@ -19,7 +19,7 @@ pub(super) fn handle_planned_namespaces(
     let names = target_namespaces(plan);
     let relevant = || observations.iter().filter(|observation| names.contains(&observation.name));
     let mut events: Vec<OperationEvent> = namespaces_observed_event(relevant()).into_iter().collect();
-    // An invalid plan fails anyway, so it doesn't need another reason.
+    // An invalid plan fails in any case and doesn't need another reason.
     let terminating =
         relevant().find(|observation| observation.is_terminating).filter(|_| plan.errors().is_empty());
     events.extend(
@@ -45,7 +45,7 @@ pub(super) fn handle_namespace(
     }
 }
 
-/// Handles the check at the end of a wave. `None` if the operation isn't waiting for it.
+/// Handles the check at the end of a wave. Returns `None` if the operation isn't waiting for it.
 pub(super) fn handle_namespace_check(
     operation: &Operation,
     observations: &[NamespaceObservation],
@@ -77,15 +77,15 @@ fn is_new(operation: &Operation, observation: &NamespaceObservation) -> bool {
         && operation.seen_namespaces.get(&observation.name).is_none()
 }
 
-/// Returns the loss that an observation shows. `None` if it shows no loss, or if the observation is older than a known
-/// one.
+/// Returns the loss that an observation shows. Returns `None` if it doesn't show a loss, or if it is older
+/// than a known observation.
 fn find_loss(operation: &Operation, observation: &NamespaceObservation) -> Option<Loss> {
     if !operation.namespaces.contains(&observation.name) {
         return None;
     }
     let known = operation.seen_namespaces.get(&observation.name);
     let Some(found) = &observation.identity else {
-        // A namespace that never existed may still be created with the operation.
+        // A namespace that never existed may still be created during the operation.
         return (known.is_some() || has_written(operation, &observation.name)).then_some(Loss::Gone);
     };
     let is_other = known.is_some_and(|known| known.uid != found.uid);
@@ -104,7 +104,7 @@ fn has_written(operation: &Operation, namespace: &str) -> bool {
     operation.all_tasks().any(|(_, task, state)| written(task) && state.applied.is_some())
 }
 
-/// Handles the loss of a namespace. An operation that is failing anyway doesn't need another reason.
+/// Handles the loss of a namespace. An operation that is already failing doesn't need another reason.
 fn handle_loss(operation: &Operation, name: &str, loss: Loss, at: Timestamp) -> Vec<OperationEvent> {
     if operation.failure.is_some() || operation.wave_expired.is_some() {
         return Vec::new();
@@ -118,7 +118,7 @@ fn handle_loss(operation: &Operation, name: &str, loss: Loss, at: Timestamp) -> 
     }
 }
 
-/// Handles a loss before the operation has written to the namespace.
+/// Handles a loss that occurs before the operation has written to the namespace.
 fn handle_early_loss(name: &str, loss: Loss, at: Timestamp) -> Vec<OperationEvent> {
     let message = messages::namespace_lost_early_message(name, loss);
     vec![

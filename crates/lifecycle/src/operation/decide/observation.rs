@@ -1,4 +1,4 @@
-//! Interpretation of an object's observation for the task that is waiting for the object.
+//! Interpretation of an observation for the task that is waiting for the observed object.
 
 use tidegate_model::{
     Health, HealthStatus, Observation, ObservedState, OperationPhase, Task, TaskId, Timestamp,
@@ -30,7 +30,7 @@ pub(super) fn decide(
         }),
         Progress::Waiting => {
             let occupant = state.occupant.as_deref()?;
-            // Once its wave has finished, the hook is no longer waiting for the place.
+            // Once the hook's wave has finished, the hook is no longer waiting for its name.
             if !matches!(operation.step_of_task(id), Some(WaveStep::Clearing | WaveStep::Applying)) {
                 return None;
             }
@@ -42,7 +42,7 @@ pub(super) fn decide(
         }
         Progress::Running => {
             let applied = state.applied.as_ref().filter(|applied| !applied.uid.is_empty())?;
-            // A read that started before the object was created may not have found it.
+            // A read that started before the object was created may have missed the object.
             let is_old =
                 matches!(observation.seen, ObservedState::Gone { uid: None }) && observation.at < applied.at;
             if is_old || !is_watched(operation, task) {
@@ -54,7 +54,7 @@ pub(super) fn decide(
     }
 }
 
-/// Handles the reason found in the pods of an awaited object. Only changes are recorded.
+/// Handles a reason that was derived from the pods of an awaited object. Only changes are recorded.
 pub(super) fn handle_reason(
     operation: &Operation,
     id: TaskId,
@@ -72,13 +72,13 @@ fn reason_event(task: TaskId, state: &TaskState, reason: &str, at: Timestamp) ->
     (state.reason() != reason).then(|| OperationEvent::ReasonChanged { task, reason: reason.to_owned(), at })
 }
 
-/// Returns true if an observation of the task's object is useful.
+/// Returns true if observations of the task's object are needed.
 fn is_watched(operation: &Operation, task: &Task) -> bool {
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
     operation.is_judged_by_health(task) || (applying && is_crd(task))
 }
 
-/// Returns true if the object with this UID is gone.
+/// Returns true if an observation shows that the object with this UID no longer exists.
 fn is_gone(deleting: &str, seen: &ObservedState) -> bool {
     match seen {
         ObservedState::Gone { uid } => uid.as_ref().is_none_or(|uid| uid == deleting),
@@ -86,7 +86,7 @@ fn is_gone(deleting: &str, seen: &ObservedState) -> bool {
     }
 }
 
-/// Returns true if another operation's hook has ended or is being deleted. The place is then checked again.
+/// Returns true if another operation's hook has ended or is being deleted. The name is then checked again.
 fn has_ended(occupant: &Occupant, observation: &Observation) -> bool {
     match &observation.seen {
         ObservedState::Gone { uid: None } => observation.at >= occupant.since,
@@ -103,9 +103,9 @@ fn has_ended(occupant: &Occupant, observation: &Observation) -> bool {
     }
 }
 
-/// Interpretation of an observation of an applied object.
+/// Result of interpreting an observation of an applied object.
 pub(super) struct ObservationOutcome {
-    /// Events to record; empty if nothing changed.
+    /// Events to record. Empty if nothing has changed.
     pub events: Vec<OperationEvent>,
     /// True if the kind doesn't have a health status to wait for.
     pub has_no_health: bool,
@@ -135,16 +135,17 @@ pub(super) fn judge_observation(
         }
         Judgment::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
         Judgment::NoHealth => completed(OperationPhase::Succeeded, String::new()),
-        // A hook that couldn't be judged once isn't judged again: it counts as ended, regardless of what its object
-        // does.
+        // If assessing a hook's health has failed once, it isn't repeated: the hook counts as ended, whatever
+        // its object does.
         Judgment::Health { health, has_rule_error: true, .. } if task.is_hook() => {
             completed(OperationPhase::Error, messages::unknown_health_message(&health.message))
         }
         Judgment::Health { health, is_fresh, .. } => {
-            // This operation created the hook, so its status always refers to our spec.
+            // This operation created the hook, so the hook's status always refers to the operation's spec.
             let fresh = is_fresh || task.is_hook();
             match operation.task_phase_from_health(task, health.status) {
-                // Another client is deleting the hook, and only our finalizer keeps it. The hook will never complete.
+                // Another client is deleting the hook, and only the hook finalizer keeps the object. The hook
+                // will never complete.
                 None if task.is_hook() && matches!(seen, ObservedState::Present { deleting: true, .. }) => {
                     let message = messages::missing_object_message(task);
                     vec![OperationEvent::TaskFailed {
@@ -157,7 +158,7 @@ pub(super) fn judge_observation(
                 Some(phase) if decides && fresh && health.status == HealthStatus::Missing => {
                     completed(phase, created())
                 }
-                // A healthy resource keeps the cluster's message; a hook has its own.
+                // A healthy resource keeps the cluster's message, but a hook has its own message.
                 Some(OperationPhase::Succeeded) if decides && fresh && !task.is_hook() => {
                     completed(OperationPhase::Succeeded, String::new())
                 }
@@ -172,7 +173,7 @@ pub(super) fn judge_observation(
     ObservationOutcome { events, has_no_health }
 }
 
-/// Returns true if this health wasn't known yet.
+/// Returns true if this health is different from the known one.
 fn is_new_health(state: &TaskState, health: &Health, fresh: bool) -> bool {
     state.health.as_ref().is_none_or(|seen| seen.health != *health || seen.fresh != fresh)
 }

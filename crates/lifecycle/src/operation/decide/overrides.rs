@@ -1,4 +1,4 @@
-//! People's requests about single tasks and waves of a running operation.
+//! User requests about single tasks and waves of a running operation.
 
 use tidegate_model::{Action, Override, Task, TaskId, Timestamp};
 
@@ -8,7 +8,7 @@ use crate::operation::recorded_event::OperationEvent;
 use crate::operation::selection::{Scope, TaskSelector};
 use crate::operation::state::{Operation, Progress, Stage, TaskState};
 
-/// Requester and reason.
+/// Requester and reason of a request.
 pub(super) struct Attribution<'a> {
     pub(super) by: &'a str,
     pub(super) reason: &'a str,
@@ -35,7 +35,7 @@ pub(super) fn decide(
     Ok(tasks.into_iter().map(event).collect())
 }
 
-/// Returns the tasks to which the decision applies, or the reason why there are none.
+/// Returns the tasks to which the override applies, or the reason why it doesn't apply to any task.
 fn select_tasks(operation: &Operation, what: Override, scope: &Scope) -> Result<Vec<TaskId>, String> {
     if operation.header.request.options.dry_run {
         return Err(format!("the operation is a dry run, so there is nothing to {}", what.verb()));
@@ -71,7 +71,8 @@ fn unknown_wave_error(operation: &Operation, choice: impl std::fmt::Display) -> 
     format!("the plan has no {choice}; it has {}", waves.join(", "))
 }
 
-/// Returns the only task with this name. If there are several, returns the task to which the decision can apply.
+/// Returns the task with this name. If several tasks have the name, returns the one to which the override can
+/// apply.
 fn find_task(operation: &Operation, what: Override, name: &TaskSelector) -> Result<TaskId, String> {
     let all = operation.find_tasks(name);
     let open: Vec<TaskId> =
@@ -101,13 +102,13 @@ fn find_task(operation: &Operation, what: Override, name: &TaskSelector) -> Resu
     }
 }
 
-/// Returns the reason why the decision can't apply to a task now. `None` if it can.
+/// Returns the reason why the override can't apply to a task now, or `None` if it can.
 fn override_error(operation: &Operation, what: Override, id: TaskId) -> Option<String> {
     let (task, state) = operation.task(id)?;
     let name = messages::describe_task(task);
     match task.action {
         Action::Unchanged => return Some(format!("{name} is unchanged, so there is nothing to do")),
-        Action::PruneSkipped => return Some(format!("{name} is left as it is: {}", task.reason)),
+        Action::PruneSkipped => return Some(format!("{name} is kept: {}", task.reason)),
         Action::Create | Action::Apply | Action::Replace | Action::Prune => {}
     }
     attempt_over_error(operation, task, what)
@@ -126,9 +127,10 @@ fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Opt
     let failure = operation.failure.as_ref()?;
     let is_rescue = task.phase == tidegate_model::Phase::SyncFail;
     match operation.stage {
-        // The next attempt starts immediately on request; a task skipped now wouldn't be in its plan.
+        // A request starts the next attempt immediately. A task that is skipped now wouldn't be in the next
+        // attempt's plan.
         Stage::AwaitingRetry { .. } if operation.needs_new_plan() && what.counts_as_done() => Some(
-            "the attempt has failed, and the next one makes a new plan; `retry-task` starts it immediately"
+            "the attempt has failed, and the next one creates a new plan; `retry-task` starts it immediately"
                 .to_owned(),
         ),
         Stage::AwaitingRetry { .. } => None,
@@ -137,7 +139,7 @@ fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Opt
     }
 }
 
-/// Returns an error if the task's wave has passed or is being ended.
+/// Returns an error if the task's wave has passed or is already ending.
 fn wave_over_error(operation: &Operation, id: TaskId) -> Option<String> {
     let index = operation.wave_index_of(id)?;
     if operation.wave_times(index).passed_at.is_some() {
@@ -156,8 +158,8 @@ fn skip_error(operation: &Operation, id: TaskId, name: &str, state: &TaskState) 
     is_done.then(|| format!("{name} {}", messages::describe_task_state(operation, id, state)))
 }
 
-/// Returns an error for a task in an earlier wave. A wave whose tasks were all skipped passes without being opened, so
-/// its tasks would never run, even in the next attempt.
+/// Returns an error for a task in an earlier wave. If all tasks of a wave were skipped, the wave passes
+/// without being opened. Its tasks would never run, even in the next attempt.
 fn earlier_wave_error(operation: &Operation, id: TaskId, name: &str) -> Option<String> {
     let index = operation.wave_index_of(id)?;
     let (reached, is_at_work) = match operation.current_wave() {

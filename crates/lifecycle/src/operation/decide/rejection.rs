@@ -1,9 +1,9 @@
-//! Reasons for rejected inputs.
+//! Reasons for rejecting inputs.
 
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// A late or repeated answer, which can be dropped without harm.
+    /// The answer is late or repeated, and can be ignored without harm.
     #[error("unexpected answer in state {state}")]
     Stale {
         /// Name of the state, such as `Wave 2 Applying`.
@@ -12,7 +12,7 @@ pub enum Rejection {
     /// No request has been accepted yet.
     #[error("operation does not exist yet; request a sync first")]
     NotStarted,
-    /// The operation exists already.
+    /// The operation already exists.
     #[error("operation already exists (state {state}); use a new operation id")]
     AlreadyStarted {
         /// Name of the state, such as `Wave 2 Applying`.
@@ -24,7 +24,7 @@ pub enum Rejection {
         /// Final message of the operation.
         message: String,
     },
-    /// The operation is ending, or has already been terminated.
+    /// The operation is already ending, or has already been terminated.
     #[error("operation is already ending (state {state}); wait until it has ended")]
     AlreadyEnding {
         /// Name of the state: `Terminating` or `Finishing`.
@@ -33,25 +33,25 @@ pub enum Rejection {
     /// The operation is paused.
     #[error("operation is already paused by {by}")]
     AlreadyPaused {
-        /// Name of the person who paused it.
+        /// Name of the person who paused the operation.
         by: String,
     },
     /// The operation is not paused.
     #[error("operation is not paused; nothing to unpause")]
     NotPaused,
-    /// Another sync cannot supersede the operation at this point.
+    /// Another sync can't supersede the operation at this point.
     #[error("operation cannot be superseded now: {reason}")]
     NotSupersedable {
-        /// Running work that must finish first.
+        /// Description of the running work that must finish first.
         reason: String,
     },
-    /// No prune is waiting for confirmation.
+    /// No prunes are waiting for confirmation.
     #[error("no prune of this operation needs confirmation")]
     NothingToConfirm,
-    /// No wave is waiting for approval, or the named wave isn't.
+    /// No wave is waiting for approval, or the specified wave isn't.
     #[error("{0}")]
     NothingToApprove(String),
-    /// The named tasks can't be skipped, marked as done or retried.
+    /// The specified tasks can't be skipped, marked as done or retried.
     #[error("{0}")]
     NothingToOverride(String),
     /// Skipping a task or marking it as done requires a reason.

@@ -1,5 +1,5 @@
-//! Rules for superseding an operation: hooks are never stopped, progress is never interrupted, and a paused operation
-//! stays paused.
+//! Rules for superseding an operation: hooks are never stopped, progress is never interrupted, and a paused
+//! operation is not superseded.
 
 use tidegate_model::{ClaimHolder, SafePoint, Task, Timestamp};
 
@@ -9,7 +9,8 @@ use crate::operation::advance;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{ClaimEvent, Header, Operation, Progress, Stage, TaskState, WaveStep};
 
-/// Handles the request before the operation is planned. It hasn't written to the cluster yet.
+/// Handles a request to supersede the operation before it is planned, and so before it has written to the
+/// cluster.
 pub(super) fn supersede_before_plan(
     header: &Header,
     by: &ClaimHolder,
@@ -43,7 +44,7 @@ pub(super) fn supersede_planned(
     Ok(claim::handle_claim_event(operation, &ClaimEvent::EndWanted { by: by.clone() }, now))
 }
 
-/// Rejects operations that only a person may end.
+/// Returns an error for operations that only a user may end.
 fn reject_if_user_controlled(header: &Header) -> Result<(), Rejection> {
     if header.request.deletion.is_some() {
         return not_supersedable("it deletes the application");
@@ -73,8 +74,8 @@ fn check_safe_point_in_wave(
     }
 }
 
-/// Returns an error while work is running. Such work may be superseded only while it is waiting for a cluster that
-/// doesn't answer.
+/// Returns an error while work is running. Running work may be superseded only while it waits for a cluster
+/// that doesn't respond.
 fn reject_running_work(operation: &Operation) -> Result<(), Rejection> {
     match operation.header.outage {
         Some(_) => Ok(()),
@@ -82,8 +83,9 @@ fn reject_running_work(operation: &Operation) -> Result<(), Rejection> {
     }
 }
 
-/// Returns true if a hook of the current wave is running or may be running. While the wave is being applied, the
-/// creation of the hook may be in flight. A hook that has ended counts as running until its finalizer is removed.
+/// Returns true if a hook of the current wave is running or may be running. While the wave is being applied,
+/// a call that creates the hook may be in flight. A hook that has ended counts as running until its finalizer
+/// is removed.
 fn can_be_running(task: &Task, state: &TaskState, step: WaveStep) -> bool {
     task.is_hook()
         && match state.progress {

@@ -1,4 +1,4 @@
-//! People's requests about a running operation.
+//! User requests about a running operation.
 
 use tidegate_model::Timestamp;
 
@@ -7,7 +7,8 @@ use crate::operation::advance;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{Header, Operation, Stage, WaveStep};
 
-/// Rejects requests once the operation is ending, because it finishes as soon as its hooks are cleaned up.
+/// Rejects requests if the operation is already ending, because it finishes as soon as its hooks are cleaned
+/// up.
 pub(super) fn reject_if_ending(operation: &Operation) -> Result<(), Rejection> {
     match operation.stage {
         Stage::Terminating | Stage::Finishing { .. } => {
@@ -55,7 +56,7 @@ pub(super) fn confirm_prune(
     }
 }
 
-/// Approves a wave: the named wave, or the wave that is waiting for approval.
+/// Approves a wave: the specified wave, or the wave that is waiting for approval.
 pub(super) fn approve_wave(
     operation: &Operation,
     wave: Option<u32>,

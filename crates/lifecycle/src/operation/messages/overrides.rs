@@ -1,4 +1,4 @@
-//! Messages about tasks that people skip, mark as done or retry.
+//! Messages about tasks that users skip, mark as done or retry.
 
 use tidegate_model::{Override, OverrideRecord, Task, TaskId};
 
@@ -12,8 +12,8 @@ pub(crate) fn describe_task(task: &Task) -> String {
     if task.is_hook() { format!("hook {key}") } else { key.to_string() }
 }
 
-/// Returns the message of a task that a person skipped or marked as done: requester, reason, and the task's state at
-/// that time.
+/// Returns the message of a task that a user skipped or marked as done: the requester, the reason, and the
+/// state of the task at that time.
 pub(crate) fn override_message(overridden: &OverrideRecord, task: &Task, state: &TaskState) -> String {
     let text = overridden.describe();
     let stood = match &state.progress {
@@ -47,7 +47,7 @@ pub(crate) fn describe_task_state(operation: &Operation, id: TaskId, state: &Tas
     }
 }
 
-/// Adds the tasks that people skipped or marked as done to an operation's final message.
+/// Adds the tasks that users skipped or marked as done to an operation's final message.
 pub(crate) fn with_overrides(operation: &Operation, mut message: String) -> String {
     for what in [Override::Skip, Override::MarkDone] {
         let decided = operation.overrides.iter().filter(|(_, overridden)| overridden.what == what);

@@ -1,7 +1,9 @@
-//! Messages of paused operations: person, reason, and what the operation is waiting for in the cluster meanwhile.
+//! Messages of paused operations: the person, the reason, and what the operation is waiting for in the
+//! meantime.
 //!
-//! Argo CD has no pause, so these messages are our own. They omit conditions that may have changed in the meantime. A
-//! paused operation doesn't query gates, doesn't check whether the place of a hook is clear, and doesn't count time.
+//! Argo CD doesn't have pauses, so these messages are specific to Tidegate. They omit conditions that may
+//! have changed in the meantime. A paused operation doesn't query gates, doesn't check whether the name of a
+//! hook is free, and doesn't count time.
 
 use tidegate_model::Task;
 
@@ -15,8 +17,8 @@ impl Pause {
     }
 }
 
-/// Formats a pause with the current wait, such as `paused by ann: stop for lunch; waiting for healthy state of
-/// apps/Deployment/api`.
+/// Formats a pause with the current wait, such as `paused by ann: stop for lunch; waiting for healthy state
+/// of apps/Deployment/api`.
 pub(super) fn paused_message(pause: &Pause, operation: &Operation) -> String {
     match describe_awaited(operation) {
         Some(awaited) => format!("{}; {awaited}", pause.describe()),
@@ -28,7 +30,7 @@ fn describe_awaited(operation: &Operation) -> Option<String> {
     match &operation.stage {
         Stage::Planned | Stage::DryRun => None,
         Stage::Wave { index, step } => describe_awaited_in_wave(operation, *index, *step),
-        // The time is unknown, because it moves for as long as the operation is paused.
+        // The time is unknown, because it is postponed for as long as the operation is paused.
         Stage::AwaitingRetry { .. } => {
             let failure = operation.failure.as_ref()?;
             Some(format!("{}. Retrying attempt #{} when unpaused.", failure.message, operation.attempt))
@@ -50,7 +52,8 @@ fn describe_awaited_in_wave(operation: &Operation, index: u32, step: WaveStep) -
                 let awaited = operation.awaited_task_states(index).filter(move |(_, _, state)| is(state));
                 awaited.map(|(_, task, _): (_, &Task, _)| task)
             };
-            // A hook that has ended but still has its finalizer is only waiting for us.
+            // A hook that has ended but still has its finalizer doesn't run anymore: it waits for this
+            // operation.
             let runs = |state: &TaskState| state.progress == Progress::Running;
             let leaves = |state: &TaskState| matches!(state.progress, Progress::Deleting { .. });
             tasks_wait_message(WaitReason::Health, awaited(runs))

@@ -1,14 +1,14 @@
-//! Messages about objects that a deletion leaves in place.
+//! Messages about objects that a deletion keeps.
 
 use tidegate_model::{Action, ResultCode, Task};
 
 use crate::operation::state::{Operation, TaskState};
 
-/// Maximum number of named objects.
+/// Maximum number of objects listed in a message.
 const NAMES_MAX: usize = 5;
 
-/// Adds the application's remaining objects, with reasons, to the final message of a deletion, because this may be the
-/// last record of them.
+/// Adds the application's remaining objects, with the reasons, to the final message of a deletion. This may
+/// be the last record of these objects.
 pub(crate) fn with_remaining_objects(operation: &Operation, message: String) -> String {
     let mut named: Vec<String> =
         operation.all_tasks().filter_map(|(_, task, state)| describe_remaining_object(task, state)).collect();
@@ -21,7 +21,7 @@ pub(crate) fn with_remaining_objects(operation: &Operation, message: String) -> 
     }
 }
 
-/// Formats an object that stays, such as `ConfigMap shop/settings (no delete)`.
+/// Formats an object that is kept, such as `ConfigMap shop/settings (no delete)`.
 fn describe_remaining_object(task: &Task, state: &TaskState) -> Option<String> {
     let reason = match state.status {
         Some(ResultCode::PruneSkipped) if !state.message.is_empty() => &state.message,

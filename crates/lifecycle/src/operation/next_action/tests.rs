@@ -1,4 +1,4 @@
-//! Next action for every wait and for the states that cause it.
+//! Next action for every kind of wait, and the states that cause it.
 #![allow(clippy::unwrap_used, reason = "test code")]
 
 use tidegate_model::{Action, Cascade, Gvk, TaskOptions};

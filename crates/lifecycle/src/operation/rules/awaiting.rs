@@ -32,8 +32,8 @@ impl AwaitedTasks<'_> {
         self.count() > 0 && self.open_tasks().all(|open| open.weak_count == open.tasks.len())
     }
 
-    /// Returns the first awaited hook, otherwise the first resource whose health is awaited, with the number of hooks
-    /// and of resources.
+    /// Returns the first awaited hook or, if there is none, the first resource whose health is awaited. Also
+    /// returns the numbers of awaited hooks and resources.
     pub(crate) fn first_health(&self) -> Option<(TaskId, usize, usize)> {
         let Cursor { open_hooks, open_resources, .. } = &*self.cursor;
         let resources = Some(&open_resources.tasks).filter(|_| self.needs_healthy_resources);
@@ -41,7 +41,7 @@ impl AwaitedTasks<'_> {
         Some((*first, open_hooks.tasks.len(), resources.map_or(0, BTreeSet::len)))
     }
 
-    /// Returns the first object whose deletion the wave is waiting for, with the number of these objects.
+    /// Returns the first object whose deletion the wave is waiting for, and the number of such objects.
     pub(crate) fn first_deletion(&self) -> Option<(TaskId, usize)> {
         let leaving = Some(&self.cursor.deletions.tasks).filter(|_| self.needs_deletions)?;
         Some((*leaving.first()?, leaving.len()))

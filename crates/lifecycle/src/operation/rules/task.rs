@@ -1,4 +1,4 @@
-//! Predicates about one task, or about the tasks of a plan.
+//! Predicates about a single task or about the tasks of a plan.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 /// Reason why a task keeps its wave open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OpenReason {
-    /// A hook that hasn't ended, or still has the finalizer.
+    /// A hook that hasn't ended or still has the finalizer.
     Hook,
     /// A running resource that is judged by its health.
     Resource,
@@ -20,10 +20,10 @@ pub(crate) enum OpenReason {
     Deletion,
 }
 
-/// Maximum number of watched namespaces per operation. Few operations deploy to more.
+/// Maximum number of namespaces that an operation watches. Few operations deploy to more.
 const WATCHED_NAMESPACES_MAX: usize = 64;
 
-/// Returns the namespaces that a plan writes to, without those that the plan itself prunes.
+/// Returns the namespaces that a plan writes to, except those that the plan itself prunes.
 pub(crate) fn target_namespaces(plan: &Plan) -> Arc<[String]> {
     let writes = plan.tasks.iter().filter(|task| task.action.writes_manifest() && !has_runner(task));
     let named: BTreeSet<&str> =
@@ -38,14 +38,14 @@ pub(crate) fn is_blocking(task: &Task, state: &TaskState) -> bool {
     task.action.writes_manifest() && (is_unapplied(state) || needs_establishment(task, state))
 }
 
-/// Returns true if a manifest must still be written. For a hook, an object that is being deleted still occupies its
-/// place.
+/// Returns true if a manifest must still be written. An object that is being deleted still occupies a hook's
+/// name.
 pub(crate) fn is_unapplied(state: &TaskState) -> bool {
     matches!(state.progress, Progress::Waiting | Progress::Deleting { .. } | Progress::Ready)
 }
 
-/// Returns true if the task is a custom resource definition whose kind isn't known to be served yet. Only the next kind
-/// group waits for this, so weak evidence is enough.
+/// Returns true if the task is a custom resource definition whose kind isn't known to be served yet. Only the
+/// next kind group waits for this, so weak evidence is sufficient.
 pub(crate) fn needs_establishment(task: &Task, state: &TaskState) -> bool {
     let is_settled = state
         .health
@@ -54,7 +54,7 @@ pub(crate) fn needs_establishment(task: &Task, state: &TaskState) -> bool {
     is_crd(task) && state.progress == Progress::Running && !is_settled
 }
 
-/// Returns true if the task is a hook that a registered runner executes and that has no object.
+/// Returns true if the task is a hook that a registered runner executes. Such a hook doesn't have an object.
 pub(crate) fn has_runner(task: &Task) -> bool {
     task.hook.as_ref().is_some_and(|hook| hook.runner.is_some())
 }
@@ -64,8 +64,8 @@ pub(crate) fn is_crd(task: &Task) -> bool {
     (task.gvk.group.as_str(), task.gvk.kind.as_str()) == CRD
 }
 
-/// Returns true if a plan is consistent: its waves cover the tasks without gaps or overlaps, SyncFail comes last,
-/// objects to prune are known, and hooks have a manifest or a runner.
+/// Returns true if a plan is consistent: its waves cover the tasks without gaps or overlaps, SyncFail comes
+/// last, the objects to prune are known, and each hook has a manifest or a runner.
 pub(crate) fn is_consistent(plan: &Plan) -> bool {
     let mut next = 0_u32;
     let mut last = Phase::PreDelete;
@@ -85,14 +85,16 @@ pub(crate) fn is_consistent(plan: &Plan) -> bool {
     usize::try_from(next).is_ok_and(|end| end == plan.tasks.len())
 }
 
-/// Returns true if the place of a hook is still being cleared. A hook with a runner has no object.
+/// Returns true if the name of a hook isn't known to be free yet. A hook with a runner doesn't have an
+/// object.
 pub(crate) fn is_clearing(task: &Task, state: &TaskState) -> bool {
     task.is_hook()
         && !has_runner(task)
         && (state.progress == Progress::Waiting || matches!(state.progress, Progress::Deleting { .. }))
 }
 
-/// Returns true if the task still needs the given kind of dry run. A hook with a runner is never sent to the server.
+/// Returns true if the task still needs a dry run, either before the waves or when its wave opens
+/// (`at_wave`). A hook with a runner is never sent to the server.
 pub(crate) fn needs_check(task: &Task, state: &TaskState, at_wave: bool) -> bool {
     task.action.writes_manifest()
         && state.progress != Progress::Done

@@ -1,17 +1,17 @@
 //! An operation's claim: its exclusive right to work on an application.
 //!
-//! The operation acquires the claim before it plans, and is notified of changes while it holds the claim. The Lease in
-//! the cluster, not this state, determines the holder.
+//! The operation acquires the claim before it plans, and is notified of changes while it holds the claim. The
+//! holder is determined by the Lease in the cluster, not by this state.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ClaimHolder, ClaimLocation, Timestamp};
 
-/// Known state of an operation's claim.
+/// Last known state of an operation's claim.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Claim {
     /// The operation holds the claim.
     Held {
-        /// Lease of the claim.
+        /// Location of the claim's Lease.
         place: ClaimLocation,
         /// Number of holders so far, including this one.
         epoch: u64,
@@ -20,48 +20,49 @@ pub enum Claim {
     },
     /// Another operation holds the claim.
     Taken {
-        /// The other operation, as named in the Lease.
+        /// The other operation, as recorded in the Lease.
         holder: ClaimHolder,
-        /// Start of this operation's wait.
+        /// Time at which this operation started to wait.
         since: Timestamp,
     },
-    /// No claim is available here. The operation continues without a claim.
+    /// No claim is available. The operation continues without one.
     Without {
-        /// Reason, such as missing rights for Leases, or a namespace that is being deleted.
+        /// Reason, such as missing permissions for Leases, or a namespace that is being deleted.
         reason: String,
     },
     /// Another operation took the claim.
     Lost {
-        /// The other operation, as named in the Lease. `None` if that operation has also finished.
+        /// The other operation, as recorded in the Lease. `None` if that operation has also finished.
         holder: Option<ClaimHolder>,
     },
 }
 
-/// Claim event. Append-only, because recorded events contain it.
+/// Claim event. The type is append-only, because recorded events contain it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ClaimEvent {
     /// The operation holds the claim.
     Held {
-        /// Lease of the claim.
+        /// Location of the claim's Lease.
         place: ClaimLocation,
         /// Number of holders so far, including this one.
         epoch: u64,
     },
     /// Another operation holds the claim.
     Taken {
-        /// The other operation, as named in the Lease.
+        /// The other operation, as recorded in the Lease.
         holder: ClaimHolder,
-        /// True if the other operation was observed to renew its claim. Otherwise it may be dead and its claim expired.
+        /// True if the other operation was observed to renew its claim. Otherwise, it may be dead and its
+        /// claim expired.
         at_work: bool,
     },
-    /// No claim is available here.
+    /// No claim is available.
     Without {
-        /// Reason, such as missing rights for Leases, or a namespace that is being deleted.
+        /// Reason, such as missing permissions for Leases, or a namespace that is being deleted.
         reason: String,
     },
-    /// The claim expired without a renewal, and another operation took it.
+    /// The claim expired without being renewed, and another operation acquired it.
     Lost {
-        /// The other operation, as named in the Lease. `None` if that operation has also finished.
+        /// The other operation, as recorded in the Lease. `None` if that operation has also finished.
         holder: Option<ClaimHolder>,
     },
     /// Another operation asks this one to end.
@@ -71,36 +72,36 @@ pub enum ClaimEvent {
     },
 }
 
-/// Prefix of the reason of an operation that has no claim because its namespace is being deleted. Granting more rights
-/// wouldn't help.
+/// Prefix of the reason if an operation doesn't have a claim because its namespace is being deleted. Granting
+/// more permissions wouldn't help.
 const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted";
 
-/// Text between the Lease and the reason, for an operation that continues without a renewed claim.
+/// Text between the Lease and the reason, for an operation that continues although it can't renew its claim.
 const NOT_RENEWED: &str = " cannot be renewed: ";
 
 impl ClaimEvent {
-    /// Creates the event of an operation that held the claim there and may not renew it. `message` is the cluster's
-    /// message.
+    /// Creates the event for an operation that held the claim at this location but isn't allowed to renew it.
+    /// `message` is the cluster's message.
     pub fn not_renewed(place: &ClaimLocation, message: &str) -> Self {
         Self::Without { reason: format!("{place}{NOT_RENEWED}{message}") }
     }
 
-    /// Creates the event that no claim is available because its namespace is being deleted. `message` is the cluster's
-    /// message.
+    /// Creates the event for an operation that can't get a claim because its namespace is being deleted.
+    /// `message` is the cluster's message.
     pub fn namespace_terminating(message: &str) -> Self {
         Self::Without { reason: format!("{NAMESPACE_TERMINATING}: {message}") }
     }
 }
 
-/// Returns the Lease that an operation without a claim held before, from the reason of [`ClaimEvent::not_renewed`].
-/// Another operation may take that Lease.
+/// Returns the Lease that an operation without a claim held earlier, from the reason that
+/// [`ClaimEvent::not_renewed`] created. Another operation may acquire this Lease.
 pub(super) fn parse_former_lease(reason: &str) -> Option<ClaimLocation> {
     let (lease, _) = reason.split_once(NOT_RENEWED)?;
     let (namespace, name) = lease.strip_prefix("Lease ")?.split_once('/')?;
     Some(ClaimLocation { namespace: namespace.to_owned(), name: name.to_owned() })
 }
 
-/// Returns the warning for an operation without a claim.
+/// Returns the warning for an operation that runs without a claim.
 pub(in crate::operation) fn no_claim_warning(reason: &str) -> String {
     let advice = if reason.starts_with(NAMESPACE_TERMINATING) {
         "sync again when it is gone"

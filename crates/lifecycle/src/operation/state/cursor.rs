@@ -1,17 +1,17 @@
-//! Cursor of the current wave among its tasks.
+//! Cursor of the current wave.
 
 use std::collections::BTreeSet;
 
 use tidegate_model::{TaskId, Timestamp};
 
-/// Data about the current wave that the machine needs at every step. It follows from the plan and the tasks, but is
-/// stored so that a step doesn't have to visit every task. A wave with many kind groups has many steps, and so does a
-/// wave with many resources that become healthy one by one.
+/// Data about the current wave that the machine needs at every step. It follows from the plan and the tasks,
+/// but is stored so that a step doesn't have to visit every task. A wave has many steps if it has many kind
+/// groups, or many resources that become healthy one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Position of the wave. `None` outside of waves.
     pub wave: Option<u32>,
-    /// First task that blocks later kind groups. If no task blocks them, the end of the wave.
+    /// First task that blocks later kind groups, or the end of the wave if there is none.
     pub next: TaskId,
     /// Hooks of the wave.
     pub hooks: Vec<TaskId>,
@@ -19,7 +19,7 @@ pub struct Cursor {
     pub unsuccessful_count: u32,
     /// True if no wave follows this one unless something fails.
     pub is_final: bool,
-    /// Hooks that haven't ended, or still have the finalizer.
+    /// Hooks that haven't ended or still have the finalizer.
     pub open_hooks: OpenTasks,
     /// Running resources that are judged by their health.
     pub open_resources: OpenTasks,

@@ -8,15 +8,15 @@ use tidegate_model::Timestamp;
 /// Last answer of a gate of the current wave.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateAnswer {
-    /// Name of the gate in the wave. An approval is stored under `approval/`, followed by the position of its wave.
+    /// Name of the gate. An approval is stored under `approval/`, followed by the position of its wave.
     pub gate: String,
     /// Last verdict. Earlier verdicts aren't stored.
     pub verdict: Verdict,
-    /// Time at which the answer arrived.
+    /// Time at which the answer was received.
     pub at: Timestamp,
 }
 
-/// Interval after which a gate is queried again that reports changes itself.
+/// Interval after which a gate that reports changes itself is queried again.
 const SUBSCRIBED_GATE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Verdict of a gate.
@@ -26,10 +26,11 @@ pub enum Verdict {
     Open,
     /// The wave may not begin yet.
     Closed {
-        /// Reason shown while the wave is waiting, such as `sync window night denies it until 2026-11-22T06:00:00Z`.
+        /// Reason to display while the wave is waiting, such as `sync window night denies it until
+        /// 2026-11-22T06:00:00Z`.
         reason: String,
-        /// Interval after which the gate is queried again. This is only a safety net, because a gate reports a new
-        /// verdict itself.
+        /// Interval after which the gate is queried again. This is only a safety net, because gates report
+        /// new verdicts themselves.
         ask_again_after: Duration,
     },
 }

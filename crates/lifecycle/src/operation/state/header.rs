@@ -9,48 +9,51 @@ use super::claim::{Claim, parse_former_lease};
 use super::health_rules::ActiveHealthRules;
 use super::task::CallFailures;
 
-/// Data about an operation that is known from the beginning.
+/// Data about an operation that is known from the start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
-    /// Operation id, which is also the id of its stream in the log.
+    /// ID of the operation and of its stream in the log.
     pub operation: OperationId,
-    /// Request: application, destination, options and limits.
+    /// The request: application, destination, options and limits.
     pub request: SyncRequest,
     /// Digest under which the log stores the submitted manifests.
     pub targets: Digest,
     /// Time at which the operation was accepted: `startedAt`.
     pub started_at: Timestamp,
-    /// Start of the operation's deadline: the start of the operation, moved by the length of pauses.
+    /// Time from which the operation's deadline is counted: the start of the operation, postponed by the
+    /// length of pauses.
     pub deadline_from: Timestamp,
-    /// Pause by a person.
+    /// Pause by a user, if the operation is paused.
     pub paused: Option<Pause>,
     /// Failed calls during planning.
     pub calls: CallFailures,
-    /// Current outage of the cluster.
+    /// Current outage of the cluster, if any.
     pub outage: Option<Box<Outage>>,
-    /// Current watch failure, which delays observations.
+    /// Current failure of watches, if any. It delays observations.
     pub blind: Option<Box<Outage>>,
-    /// Attempt that made the newest plan, counted from 1. If that plan is invalid, the next attempt makes a new plan.
+    /// Attempt that created the newest plan, starting at 1. If that plan is invalid, the next attempt creates
+    /// a new one.
     pub attempt: u32,
-    /// Known state of the operation's claim.
+    /// Last known state of the operation's claim.
     pub claim: Option<Box<Claim>>,
     /// Health rules in use. `None` until the operation is planned.
     pub health_rules: Option<Box<ActiveHealthRules>>,
-    /// Stored plan that the operation executes, either unchanged or not at all. `None` if the operation makes its own
-    /// plan.
+    /// Stored plan that the operation executes, either unchanged or not at all. `None` if the operation
+    /// creates its own plan.
     pub plan: Option<Box<StoredPlanRef>>,
 }
 
-/// Start and reason of an outage.
+/// Start and cause of an outage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// Time of the first consecutive unanswered call. For watches, start of the failure.
+    /// Time of the first consecutive call without an answer. For watches, the time at which the failure
+    /// started.
     pub since: Timestamp,
-    /// Message of the cluster or of the connection.
+    /// Message of the cluster or the connection.
     pub message: String,
-    /// Number of tries.
+    /// Number of attempts to reach the cluster.
     pub tried: u32,
-    /// Time of the next try.
+    /// Time of the next attempt.
     pub retry_at: Timestamp,
 }
 
@@ -59,9 +62,9 @@ pub struct Outage {
 pub struct Pause {
     /// Name of the person, as the caller gave it.
     pub by: String,
-    /// Reason; may be empty.
+    /// Reason. May be empty.
     pub reason: String,
-    /// Time of the pause. Deadlines stand still from this time on.
+    /// Time at which the pause started. The time until a deadline doesn't run from then on.
     pub at: Timestamp,
 }
 
@@ -72,8 +75,8 @@ impl Header {
         self.request.claim.is_none() || settled
     }
 
-    /// Returns the claim that the operation must request or hold. `None` if no claim is available or the claim was
-    /// lost.
+    /// Returns the claim that the operation must request or hold. Returns `None` if no claim is available or
+    /// if the claim was lost.
     pub fn claim_request(&self) -> Option<&ClaimRequest> {
         let is_off = match self.claim.as_deref() {
             Some(Claim::Without { .. }) => self.last_claim().is_none(),
@@ -83,7 +86,7 @@ impl Header {
         self.request.claim.as_ref().filter(|_| !is_off)
     }
 
-    /// Returns the Lease of the claim and its number of holders, while the operation holds the claim.
+    /// Returns the claim's Lease and its number of holders, while the operation holds the claim.
     pub fn held_claim(&self) -> Option<(&ClaimLocation, u64)> {
         match self.claim.as_deref() {
             Some(Claim::Held { place, epoch, .. }) => Some((place, *epoch)),
@@ -104,7 +107,7 @@ impl Header {
         matches!(self.claim.as_deref(), Some(Claim::Without { reason }) if reason == why)
     }
 
-    /// Returns true if the newest call before planning failed.
+    /// Returns true if the most recent call before planning failed.
     pub(in crate::operation) fn has_failing_call(&self) -> bool {
         self.calls.failed > 0 || self.outage.is_some()
     }

@@ -1,4 +1,5 @@
-//! Health rules of an operation. They may change while the operation is running. Earlier verdicts stay valid.
+//! Health rules of an operation. They may change while the operation is running, but earlier verdicts remain
+//! valid.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, Timestamp};
@@ -16,7 +17,7 @@ pub struct ActiveHealthRules {
 
 impl ActiveHealthRules {
     /// Formats a change, such as `its health rules changed at 2026-11-21T09:30:00.000Z, from 0f3c21aa90be to
-    /// 77ab01f2c3d4`. `None` if the rules didn't change.
+    /// 77ab01f2c3d4`. Returns `None` if the rules didn't change.
     pub(in crate::operation) fn describe_change(&self) -> Option<String> {
         let Self { digest, since, before } = self;
         Some(format!(

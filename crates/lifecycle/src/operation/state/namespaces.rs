@@ -9,12 +9,12 @@ use serde::{Deserialize, Serialize};
 pub struct ObjectIdentity {
     /// `metadata.uid`, unique per object.
     pub uid: String,
-    /// `metadata.resourceVersion` of the observation.
+    /// `metadata.resourceVersion` at the time of the observation.
     pub resource_version: String,
 }
 
-/// Identities of observed namespaces, by name. Most operations write to a single namespace, for which a map would take
-/// twenty times as much memory.
+/// Identities of observed namespaces, by name. Most operations write to a single namespace, for which a map
+/// would need twenty times as much memory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NamespaceIdentities(Vec<(String, ObjectIdentity)>);
 
@@ -25,7 +25,7 @@ impl NamespaceIdentities {
         self.0.get(place).map(|(_, identity)| identity)
     }
 
-    /// Stores the identity of a namespace. Replaces an earlier identity of that namespace.
+    /// Stores the identity of a namespace, replacing any earlier one.
     pub(in crate::operation) fn set(&mut self, name: String, identity: ObjectIdentity) {
         match self.position(&name) {
             Ok(place) => {
@@ -42,7 +42,7 @@ impl NamespaceIdentities {
         self.0.clear();
     }
 
-    /// Searches by name; the list is sorted.
+    /// Searches by name. The list is sorted.
     fn position(&self, name: &str) -> Result<usize, usize> {
         self.0.binary_search_by(|(known, _)| known.as_str().cmp(name))
     }

@@ -13,14 +13,14 @@ use super::namespaces::NamespaceIdentities;
 use super::stage::{Stage, WaveStep};
 use super::task::TaskState;
 
-/// An operation that has a plan, or that has ended without a plan. In that case, the plan is empty.
+/// Operation that has a plan, or that ended without one. In the latter case, the plan is empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
-    /// Data known from the beginning.
+    /// Data that is known from the start.
     pub header: Header,
-    /// Ordered work of the operation. Empty if it ended before it was planned.
+    /// Ordered work of the operation. Empty if the operation ended before it was planned.
     pub plan: Arc<Plan>,
-    /// Digest of the plan's manifests; `None` if it ended before it was planned.
+    /// Digest of the plan's manifests, or `None` if the operation ended before it was planned.
     pub bundle: Option<Digest>,
     /// Task states, one per task of the plan.
     pub tasks: Vec<TaskState>,
@@ -28,33 +28,34 @@ pub struct Operation {
     pub waves: Vec<WaveTimes>,
     /// Current stage. Keeps its last value once the operation has ended.
     pub stage: Stage,
-    /// Start of the current stage.
+    /// Time at which the current stage started.
     pub since: Timestamp,
-    /// Gate answers for the current wave, and the approved waves.
+    /// Gate answers for the current wave, and approvals of any wave.
     pub gates: Vec<GateAnswer>,
-    /// Number of this attempt, counted from 1.
+    /// Number of the current attempt, starting at 1.
     pub attempt: u32,
     /// Number of recorded results.
     pub results: u32,
-    /// True if the prunes that need confirmation were approved.
+    /// True if the prunes that require confirmation were confirmed.
     pub prune_confirmed: bool,
-    /// Resources of the current wave that are judged by their health. Stored because every answer needs it.
+    /// Resources of the current wave that are judged by their health. Stored, because this is needed for
+    /// every answer.
     pub judged: HealthScope,
     /// Reason why the current wave ends early: its deadline passed, or a namespace was lost.
     pub wave_expired: Option<String>,
-    /// Failure of this attempt.
+    /// Failure of the current attempt, if any.
     pub failure: Option<Failure>,
-    /// Termination: its person or cause, and its reason.
+    /// Termination, if it was requested: the person or cause, and the reason.
     pub termination: Option<Termination>,
-    /// Outcome; `None` while the operation is running.
+    /// Outcome, or `None` while the operation is running.
     pub outcome: Option<Outcome>,
-    /// Identities of the namespaces that the plan writes to, if they were observed at planning or later.
+    /// Identities of the namespaces that the plan writes to, if they have been observed.
     pub seen_namespaces: NamespaceIdentities,
-    /// Namespace that this attempt lost.
+    /// Namespace that the current attempt lost, if any.
     pub lost_namespace: Option<String>,
-    /// People's decisions about single tasks of the plan.
+    /// Users' overrides of single tasks of the plan.
     pub overrides: BTreeMap<TaskId, OverrideRecord>,
-    /// Cursor of the current wave among its tasks. Not recorded, because it follows from the other fields.
+    /// Cursor of the current wave. Not recorded, because it follows from the other fields.
     #[serde(skip)]
     pub cursor: Cursor,
     /// Namespaces that the plan writes to. Not recorded, because they follow from the plan.
@@ -62,48 +63,49 @@ pub struct Operation {
     pub namespaces: Arc<[String]>,
 }
 
-/// Reason why a namespace is lost.
+/// Reason for the loss of a namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Loss {
     /// The namespace is being deleted.
     Terminating,
-    /// The namespace existed and is gone.
+    /// The namespace existed but no longer exists.
     Gone,
-    /// The namespace is gone, and another client created a namespace with the same name.
+    /// The namespace no longer exists, and another client created a new one with the same name.
     MadeAgain,
 }
 
-/// Resources of a wave that are judged by their health, in addition to the wave's hooks.
+/// Resources of a wave that are judged by their health. The wave's hooks are always judged.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HealthScope {
-    /// None. The wave doesn't wait for their health.
+    /// No resources: the wave doesn't wait for their health.
     #[default]
     None,
-    /// Resources that count for the health of the application.
+    /// Resources that affect the application's health.
     ForApplication,
-    /// All resources, including those that don't count for the application's health.
+    /// All resources, including those that don't affect the application's health.
     All,
 }
 
 /// Start and end times of a wave.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WaveTimes {
-    /// Time at which the wave was opened, in the newest attempt.
+    /// Time at which the newest attempt opened the wave.
     pub opened_at: Option<Timestamp>,
-    /// Start of the wave's deadline.
+    /// Time from which the wave's deadline is counted.
     pub deadline_from: Option<Timestamp>,
     /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// Time at which the wave reached its step `Passed`. `None` for a failed wave, except in the SyncFail phase.
+    /// Time at which the wave reached the step `Passed`. `None` for a failed wave, except in the SyncFail
+    /// phase.
     pub passed_at: Option<Timestamp>,
 }
 
 /// Failure of an attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Position of the failed wave; `None` for the dry run.
+    /// Position of the failed wave, or `None` for the dry run.
     pub wave: Option<u32>,
-    /// Message, as shown in the operation's message.
+    /// Message that the operation's message includes.
     pub message: String,
     /// True if another attempt may end differently.
     pub retriable: bool,
@@ -136,19 +138,19 @@ pub struct Outcome {
 }
 
 impl Operation {
-    /// Returns a task of the plan and its state. `None` if the plan has no such position.
+    /// Returns a task of the plan and its state, or `None` if the plan doesn't have a task at this position.
     pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
         #[cfg(test)]
         crate::operation::visit_count::record_visit();
         self.plan.task(id).zip(self.tasks.get(id.index()))
     }
 
-    /// Returns a wave of the plan by position.
+    /// Returns the wave at this position in the plan.
     pub fn wave(&self, index: u32) -> Option<&PlannedWave> {
         self.plan.waves.get(TaskId(index).index())
     }
 
-    /// Returns the times of a wave by position.
+    /// Returns the times of the wave at this position.
     pub fn wave_times(&self, index: u32) -> WaveTimes {
         self.waves.get(TaskId(index).index()).copied().unwrap_or_default()
     }
@@ -161,7 +163,7 @@ impl Operation {
             .filter_map(|id| self.task(id).map(|(task, state)| (id, task, state)))
     }
 
-    /// Returns true if a person decided to continue as if the task were done.
+    /// Returns true if a user decided to continue as if the task were done.
     pub fn is_overridden_as_done(&self, id: TaskId) -> bool {
         self.overrides.get(&id).is_some_and(|overridden| overridden.what.counts_as_done())
     }
@@ -175,7 +177,7 @@ impl Operation {
         })
     }
 
-    /// Returns the position of the current wave and its step. `None` outside of waves.
+    /// Returns the position of the current wave and its step, or `None` outside of waves.
     pub fn current_wave(&self) -> Option<(u32, WaveStep)> {
         match self.stage {
             Stage::Wave { index, step } => Some((index, step)),
@@ -184,7 +186,7 @@ impl Operation {
     }
 }
 
-/// Reads an operation from a record, and computes the fields that follow from it.
+/// Deserializes an operation from a record, and computes the fields that follow from it.
 pub(super) fn read<'de, D: Deserializer<'de>>(record: D) -> Result<Box<Operation>, D::Error> {
     let mut operation = Box::<Operation>::deserialize(record)?;
     operation.update_derived_fields();

@@ -12,14 +12,14 @@ pub enum Stage {
     DryRun,
     /// A wave is running.
     Wave {
-        /// Position of the wave in the plan, counted from 0.
+        /// Position of the wave in the plan, starting at 0.
         index: u32,
         /// Step of the wave.
         step: WaveStep,
     },
-    /// An attempt failed. The next attempt starts at this time.
+    /// An attempt failed, and the next attempt starts later.
     AwaitingRetry {
-        /// Start of the next attempt, moved by the length of pauses.
+        /// Time at which the next attempt starts, postponed by the length of pauses.
         until: Timestamp,
     },
     /// Running hooks are being stopped.
@@ -36,28 +36,29 @@ pub enum Stage {
 /// Step of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaveStep {
-    /// A gate, a person or a missing confirmation keeps the wave closed.
+    /// A gate, a missing approval or a missing confirmation keeps the wave closed.
     Held,
-    /// Manifests that couldn't be dry-run before are being dry-run on the server.
+    /// Manifests that couldn't be dry-run earlier are being dry-run on the server.
     DryRun,
     /// The deletion of objects that are no longer needed is being requested.
     Pruning,
-    /// The wave is waiting until deleted objects are gone.
+    /// The wave is waiting until deleted objects no longer exist.
     AwaitingGone,
-    /// Older hook objects are being removed.
+    /// Older hook objects are being deleted to free their names.
     Clearing,
     /// Manifests are being applied, one kind group after the other.
     Applying,
     /// The wave is waiting for hooks to complete and for resources to become healthy.
     AwaitingHealth,
-    /// Everything looks healthy, but kinds without better evidence, or a fixed delay, need some time.
+    /// Everything looks healthy, but must stay so for some time, because some kinds don't provide better
+    /// evidence or a fixed delay is set.
     Settling {
-        /// Time at which the evidence has persisted for long enough, or the delay has passed.
+        /// Time at which the evidence has persisted long enough, or at which the delay has passed.
         until: Timestamp,
     },
     /// The next wave may begin.
     Passed,
-    /// The last wave or a failed wave is checking that the namespaces it wrote to still exist.
+    /// The last wave, or a failed wave, is checking that the namespaces that it wrote to still exist.
     Verifying,
 }
 
@@ -76,7 +77,7 @@ impl Stage {
 }
 
 impl WaveStep {
-    /// Returns the position among a wave's steps.
+    /// Returns the position of the step in the order of a wave's steps.
     pub(crate) fn rank(self) -> u8 {
         match self {
             Self::Held => 0,

@@ -3,15 +3,15 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Health, OperationPhase, ResultCode, Task, Timestamp};
 
-/// Message of a hook that had no object when it was stopped.
+/// Message of a hook that didn't have an object when it was stopped.
 pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 
-/// Transient call failures.
+/// Transient failures of calls about a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFailures {
-    /// Number of consecutive failures. The wait for the next call grows with this number, up to a limit.
+    /// Number of consecutive failures. The delay before the next call grows with this number, up to a limit.
     pub failed: u32,
-    /// Earliest time of the next call. `None` if no call has failed.
+    /// Earliest time of the next call, or `None` if no call has failed.
     pub not_before: Option<Timestamp>,
     /// Last message from the cluster.
     pub message: String,
@@ -20,13 +20,14 @@ pub struct CallFailures {
 /// Object that the cluster created from a manifest.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppliedRef {
-    /// `metadata.uid`; empty for a hook that was passed to a runner.
+    /// `metadata.uid`. Empty for a hook that was passed to a runner.
     pub uid: String,
-    /// `metadata.resourceVersion` after the write; empty for a hook that was passed to a runner.
+    /// `metadata.resourceVersion` after the write. Empty for a hook that was passed to a runner.
     pub resource_version: String,
-    /// `metadata.generation` after the write; 0 if the kind has none.
+    /// `metadata.generation` after the write, or 0 for kinds that don't have a generation.
     pub generation: i64,
-    /// Time at which the answer arrived. A hook's deadline starts at this time, so a pause moves it.
+    /// Time at which the answer was received. A hook's deadline is counted from this time, so a pause
+    /// postpones it.
     pub at: Timestamp,
 }
 
@@ -36,65 +37,65 @@ pub enum Progress {
     /// No work has been done in this attempt.
     #[default]
     Waiting,
-    /// An object is being deleted: the object to prune, an older object in the place of the hook, or a resource that
-    /// must be created again.
+    /// An object is being deleted: the object to prune, an older object with the hook's name, or a resource
+    /// that must be recreated.
     Deleting {
         /// `metadata.uid` of that object.
         uid: String,
     },
-    /// The place of the hook is clear.
+    /// The name of the hook is free.
     Ready,
-    /// Applied, or passed to a runner.
+    /// The manifest was applied, or the hook was passed to a runner.
     Running,
-    /// A hook that must be stopped.
+    /// The hook must be stopped.
     Stopping {
-        /// Reason, which becomes the hook's message if it was still running.
+        /// Reason for the stop. It becomes the hook's message if the hook was still running.
         reason: String,
     },
-    /// Ended, successfully or not. A hook may still have its finalizer and its object.
+    /// The task has ended, successfully or not. A hook may still have its finalizer and its object.
     Done,
 }
 
-/// State of one task of the plan, and the content of its result.
+/// State of a task of the plan, and the content of its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskState {
     /// Progress.
     pub progress: Progress,
     /// True if the manifest passed the dry run.
     pub checked: bool,
-    /// `status` of the result: the object was written, pruned, left alone or rejected. `None` until then.
+    /// `status` of the result, or `None` until the object is written, pruned, kept or rejected.
     pub status: Option<ResultCode>,
-    /// `hookPhase` of the result, also for resources.
+    /// `hookPhase` of the result. Set for resources too.
     pub phase: Option<OperationPhase>,
     /// Message from the cluster, or the health message.
     pub message: String,
-    /// Position in the order of first recording, counted from 1, without gaps. 0 if there is no result. A retry resets
-    /// the tasks that it repeats.
+    /// Position of the result in the order of first recording, starting at 1 without gaps. 0 if there is no
+    /// result. A retry resets the tasks that it repeats.
     pub order: u32,
     /// Object that the cluster created from the manifest.
     pub applied: Option<AppliedRef>,
-    /// UID of the hook object of an earlier attempt, as long as no other object has taken its place.
+    /// UID of an earlier attempt's hook object, as long as no other object has taken its name.
     pub leftover: Option<String>,
-    /// True if the hook finalizer is on the object.
+    /// True if the object has the hook finalizer.
     pub held: bool,
-    /// True if the object was deleted by the hook's policy, or couldn't be deleted.
+    /// True if the hook's policy deleted the object, or if the object couldn't be deleted.
     pub deleted: bool,
     /// Last observed health.
     pub health: Option<ObservedHealth>,
     /// Transient call failures.
     pub calls: Option<Box<CallFailures>>,
-    /// Notes for people. They don't affect any decision.
+    /// Notes for users. They don't affect any decision.
     pub notes: Option<Box<TaskNotes>>,
-    /// Another operation's hook in this hook's place. It is left alone until it has ended.
+    /// Another operation's hook that has this hook's name. It isn't touched until it has ended.
     pub occupant: Option<Box<Occupant>>,
-    /// Warnings from the cluster when it accepted the manifest.
+    /// Warnings that the cluster returned when it accepted the manifest.
     pub warnings: Vec<String>,
 }
 
-/// Another operation's running hook that has the name of one of this operation's hooks.
+/// Another operation's running hook with the same name as one of this operation's hooks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Occupant {
-    /// Id of the other operation, from the mark on the hook.
+    /// ID of the other operation, from the annotation on the hook.
     pub operation: String,
     /// `metadata.uid` of that hook.
     pub uid: String,
@@ -104,12 +105,12 @@ pub struct Occupant {
     pub since: Timestamp,
 }
 
-/// Notes for people about a task that isn't healthy.
+/// Notes for users about a task that isn't healthy.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskNotes {
-    /// Reason from the object's pods, or what blocks its deletion. May be empty.
+    /// Reason derived from the object's pods, or the reason why a deleted object still exists. May be empty.
     pub reason: String,
-    /// Last log lines of a failed hook's containers. `None` before they were read.
+    /// Last log lines of a failed hook's containers, or `None` before they are read.
     pub logs: Option<Vec<HookLog>>,
 }
 
@@ -127,30 +128,30 @@ pub struct HookLog {
 /// Last observed health.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ObservedHealth {
-    /// Health according to the rules, from the newest observation that counts.
+    /// Health according to the health rules, from the newest observation that counts.
     pub health: Health,
-    /// True if the health certainly refers to the spec that we wrote. Otherwise it counts once it has persisted for the
-    /// settle time.
+    /// True if the health certainly refers to the spec that the operation wrote. Otherwise, the health counts
+    /// once it has persisted for the settle time.
     pub fresh: bool,
-    /// Time at which the current status was first observed.
+    /// Time at which the current health status was first observed.
     pub since: Timestamp,
 }
 
 impl TaskState {
-    /// Returns true if the object of a prune, or a resource that must be created again, is being deleted and hasn't
-    /// been observed to be gone yet.
+    /// Returns true if the object of a prune, or a resource that must be recreated, is being deleted and
+    /// hasn't been observed to be missing yet.
     pub(crate) fn is_being_deleted(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
         !task.is_hook() && is_deleting && self.status.is_none()
     }
 
-    /// Returns true if work on the task has begun, in this attempt or an earlier attempt.
+    /// Returns true if work on the task has begun in this attempt or an earlier one.
     pub fn has_started(&self) -> bool {
         self.progress != Progress::Waiting || self.leftover.is_some()
     }
 
-    /// Returns true if the task was executed and succeeded, or a person marked it as done. False for skipped tasks and
-    /// for hooks that had to be stopped.
+    /// Returns true if the task was executed and succeeded, or if a user marked it as done. Returns false for
+    /// skipped tasks and for hooks that had to be stopped.
     pub fn has_succeeded(&self) -> bool {
         let has_succeeded = self.progress == Progress::Done && self.phase == Some(OperationPhase::Succeeded);
         has_succeeded
@@ -166,7 +167,8 @@ impl TaskState {
         self.phase.is_some_and(OperationPhase::is_unsuccessful)
     }
 
-    /// Returns the reason from the object's pods why it isn't healthy, or what blocks its deletion. May be empty.
+    /// Returns the reason why the object isn't healthy, derived from its pods, or the reason why a deleted
+    /// object still exists. May be empty.
     pub fn reason(&self) -> &str {
         self.notes.as_ref().map_or("", |notes| notes.reason.as_str())
     }

@@ -1,4 +1,5 @@
-//! Amount of work: it depends on what happened, not on the width of the wave. The work is counted, not timed.
+//! The amount of work depends on what happened, not on the size of the wave. The tests count the work instead
+//! of measuring time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::sync::Arc;
@@ -64,7 +65,7 @@ fn answer_for(command: &TaskCommand) -> Answer {
     }
 }
 
-/// Answers commands in flight until there are none.
+/// Answers commands in flight until none are left.
 fn answer_all(runner: &mut SyncRunner, millis: i64) {
     loop {
         let commands = std::mem::take(&mut runner.effects_mut().commands);
@@ -82,8 +83,8 @@ fn answer_all(runner: &mut SyncRunner, millis: i64) {
     }
 }
 
-/// Creates an operation in which a wave of this width is waiting for health, followed by another wave. With `of_hooks`,
-/// the wave consists of hooks.
+/// Creates an operation in which a wave of this size is waiting for health and is followed by another wave.
+/// With `of_hooks`, the wave consists of hooks.
 fn runner_awaiting_health(width: u32, of_hooks: bool) -> SyncRunner {
     let mut runner = Runner::new(Outbox::default());
     let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };
@@ -102,8 +103,8 @@ fn runner_awaiting_health(width: u32, of_hooks: bool) -> SyncRunner {
     runner
 }
 
-/// Returns the number of visits while all tasks but one become healthy one by one. Each task gets one observation
-/// without a change and one with a change. Events are written from time to time.
+/// Returns the number of visits while all tasks except one become healthy one by one. Each task gets one
+/// observation without a change and one with a change. Events are written from time to time.
 fn visits_until_healthy(width: u32, of_hooks: bool) -> u64 {
     let mut runner = runner_awaiting_health(width, of_hooks);
     let arrival = |task: u32, version, status| {

@@ -1,4 +1,4 @@
-//! Application of events about one member.
+//! Application of events about one Application.
 
 use tidegate_model::{OperationPhase, Timestamp};
 
@@ -7,7 +7,7 @@ use crate::rollout::event::Event;
 use crate::rollout::request::DeployedState;
 use crate::rollout::state::{Member, Progress, Rollout, Stage, StopOutcome, WorkKind};
 
-/// Applies an event. `None` if the event is illegal.
+/// Applies an event. Returns `None` if the event is illegal in this state.
 pub(super) fn apply_to_member(rollout: &mut Rollout, event: &Event) -> Option<()> {
     let name = event.member()?;
     let Rollout { stage, members, .. } = rollout;
@@ -86,13 +86,13 @@ pub(super) fn apply_to_member(rollout: &mut Rollout, event: &Event) -> Option<()
     Some(())
 }
 
-/// Applies events with which a member leaves its normal progress, or starts again.
+/// Applies events that take an Application out of its normal progress, or restart it.
 fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
     match event {
         Event::StopRequested { then, at, .. } => match member.progress {
             // The operation hasn't been requested yet.
             Progress::Promoted => apply_stop_outcome(member, then, *at),
-            // The member's operation has finished, and the rollout no longer waits for the member.
+            // The Application's operation has finished, and the rollout no longer waits for the Application.
             Progress::Settling { .. } if matches!(then, StopOutcome::Fail { .. }) => {
                 apply_stop_outcome(member, then, *at)
             }
@@ -100,7 +100,7 @@ fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
                 member.progress = Progress::Stopping { operation, then: then.clone() };
                 member.calls = CallFailures::default();
             }
-            // The Application is gone, regardless of what its next state would have been.
+            // The Application no longer exists, so it doesn't matter which state would have followed.
             Progress::Stopping { operation, .. } if *then == StopOutcome::Go => {
                 member.progress = Progress::Stopping { operation, then: StopOutcome::Go };
             }
@@ -131,11 +131,12 @@ fn apply_interruption(member: &mut Member, event: &Event) -> Option<()> {
                     | Progress::Assumed
             );
             (may_be && member.work == WorkKind::Sync).then_some(())?;
-            // The retry must not count an earlier deployment as evidence.
+            // Earlier deployments must not count as evidence for the retry.
             let known = member.progress.operation();
             match (&mut member.before, &member.progress) {
                 (Some(before), _) => before.operation = before.operation.max(known),
-                // Someone else's operation deployed the member, and there was no earlier deployment.
+                // Another requester's operation deployed the Application, and there was no earlier
+                // deployment.
                 (before @ None, Progress::Settling { adopted: true, .. }) => {
                     *before = Some(DeployedState { operation: known, target: member.target.clone() });
                 }
@@ -184,8 +185,8 @@ fn apply_stop_outcome(member: &mut Member, then: &StopOutcome, at: Timestamp) {
 }
 
 impl Member {
-    /// Sets the progress and clears data about the previous progress. `since` changes only if the visible status
-    /// changes.
+    /// Sets the progress and clears data about the previous progress. `since` changes only if the status that
+    /// users see changes.
     fn set_progress(&mut self, progress: Progress, at: Timestamp) {
         let before = self.status();
         self.progress = progress;

@@ -1,7 +1,7 @@
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// A late or repeated answer, which can be dropped without harm.
+    /// The answer is late or repeated, and can be ignored without harm.
     #[error("unexpected answer in state {state}")]
     Stale {
         /// State in which the answer isn't expected.
@@ -10,7 +10,7 @@ pub enum Rejection {
     /// No rollout has begun yet.
     #[error("rollout does not exist yet; start it first")]
     NotStarted,
-    /// The rollout exists already.
+    /// The rollout already exists.
     #[error("rollout already exists (state {state}); start a new one for other targets")]
     AlreadyStarted {
         /// State of the rollout.
@@ -19,7 +19,7 @@ pub enum Rejection {
     /// Two Applications have the same name.
     #[error("ApplicationSet {set} has two Applications named {member}; give each a unique name")]
     DuplicateName {
-        /// ApplicationSet.
+        /// Name of the ApplicationSet.
         set: String,
         /// The duplicate name.
         member: String,
@@ -27,10 +27,10 @@ pub enum Rejection {
     /// The rollout has finished.
     #[error("rollout has already finished: {message}")]
     AlreadyFinished {
-        /// Final message.
+        /// Final message of the rollout.
         message: String,
     },
-    /// The rollout is ending.
+    /// The rollout is already ending.
     #[error("rollout is already ending (state {state}); wait until it has ended")]
     AlreadyEnding {
         /// State of the rollout.
@@ -39,19 +39,19 @@ pub enum Rejection {
     /// The rollout is paused.
     #[error("rollout is already paused by {by}")]
     AlreadyPaused {
-        /// Person who paused it.
+        /// Person who paused the rollout.
         by: String,
     },
     /// The rollout is not paused.
     #[error("rollout is not paused; nothing to resume")]
     NotPaused,
-    /// No step is waiting for approval, or the named step isn't.
+    /// No step is waiting for approval, or the specified step isn't.
     #[error("{0}")]
     NothingToApprove(String),
-    /// The named members can't be skipped.
+    /// The specified Applications can't be skipped.
     #[error("{0}")]
     NothingToSkip(String),
-    /// The named members can't be retried.
+    /// The specified Applications can't be retried.
     #[error("{0}")]
     NothingToRetry(String),
 }

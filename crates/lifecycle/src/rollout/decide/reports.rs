@@ -1,4 +1,4 @@
-//! Handling of reports about operations, members and gates.
+//! Handling of reports about operations, Applications and gates.
 
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
@@ -8,10 +8,10 @@ use crate::rollout::input::{MemberObservation, OperationReport};
 use crate::rollout::messages::missing_approval_message;
 use crate::rollout::state::{Member, Progress, Rollout, Stage};
 
-/// Reason for a gate that was open when an earlier engine stopped.
-const AWAITING_NEW_ANSWER: &str = "awaiting a new answer after a restart";
+/// Reason for a closed gate whose open verdict was withdrawn after an engine restart.
+const AWAITING_NEW_ANSWER: &str = "waiting for a new answer after a restart";
 
-/// Returns a member that a step selects.
+/// Returns an Application that a step selects.
 fn find_member<'a>(rollout: &'a Rollout, name: &str) -> Option<&'a Member> {
     rollout.members.get(name).filter(|member| member.place.step.is_some())
 }
@@ -29,7 +29,7 @@ pub(super) fn handle_chosen_id(
 ) -> Option<Vec<Event>> {
     let member = find_member(rollout, name).filter(|member| member.progress == Progress::Promoted)?;
     match operation {
-        // During a pause, the start is postponed. The operation then gets a new id.
+        // During a pause, the start is postponed. The operation then gets a new ID.
         Ok(_) if rollout.paused.is_some() => Some(Vec::new()),
         Ok(operation) => {
             Some(vec![Event::OperationAssigned { member: name.to_owned(), operation: *operation }])
@@ -109,8 +109,9 @@ pub(super) fn handle_stopped_operation(
     }
 }
 
-/// Handles an observation of a member. The operation that brought the member to its state decides: an observation
-/// without an operation that is newer than the known operations isn't evidence, even if the member is Healthy.
+/// Handles an observation of an Application. The operation that brought the Application to its state is
+/// decisive. If the observation doesn't contain an operation newer than the known ones, it isn't evidence,
+/// even if the Application is Healthy.
 pub(super) fn handle_observation(
     rollout: &Rollout,
     name: &str,
@@ -140,8 +141,8 @@ pub(super) fn handle_observation(
     }
 }
 
-/// Handles an observation of a Healthy member, which is watched before the next step begins. Ignores observations from
-/// before it became Healthy.
+/// Handles an observation of a Healthy Application, which is watched before the next step begins. Ignores
+/// observations from before the Application became Healthy.
 fn handle_degradation(
     name: &str,
     member: &Member,
@@ -157,7 +158,7 @@ fn handle_degradation(
     vec![Event::HealthLost { member: name.to_owned(), sight: observation.clone(), at: now }]
 }
 
-/// Handles a verdict. `None` if the gate isn't being queried. A repeated verdict isn't recorded.
+/// Handles a verdict. Returns `None` if the gate isn't being queried. A repeated verdict isn't recorded.
 pub(super) fn handle_verdict(
     rollout: &Rollout,
     step: u32,
@@ -175,7 +176,8 @@ pub(super) fn handle_verdict(
     Some(vec![Event::GateAnswered { gate: gate.to_owned(), verdict: verdict.clone(), at: now }])
 }
 
-/// Withdraws the open verdicts after a restart until their gates repeat them, because a long time may have passed.
+/// After a restart, withdraws open verdicts until their gates repeat them, because a long time may have
+/// passed.
 pub(super) fn withdraw_open_verdicts(rollout: &Rollout, now: Timestamp) -> Vec<Event> {
     let open = rollout.gates.iter().filter(|answer| answer.verdict == Verdict::Open);
     let closed =

@@ -1,4 +1,4 @@
-//! People's requests about a running rollout.
+//! User requests about a running rollout.
 
 use tidegate_model::Timestamp;
 
@@ -41,7 +41,7 @@ pub(super) fn decide_user_request(
     }
 }
 
-/// Approves a step: the named step, or the step that is waiting for approval.
+/// Approves a step: the specified step, or the step that is waiting for approval.
 fn approve_step(
     rollout: &Rollout,
     number: Option<u32>,
@@ -82,7 +82,8 @@ fn nothing_to_approve_message(rollout: &Rollout, number: Option<u32>) -> String 
     }
 }
 
-/// Returns the members in the scope of a request, by name. Returns an error message if the scope is invalid.
+/// Returns the Applications in the scope of a request, by name. Returns an error message if the scope is
+/// invalid.
 fn members_in_scope<'a>(
     rollout: &'a Rollout,
     scope: &Scope,
@@ -135,7 +136,8 @@ fn skip_members(
     Ok(events)
 }
 
-/// Skips a member. Its running operation is stopped first, so that a skipped member no longer changes.
+/// Skips an Application. A running operation is stopped first, so that a skipped Application no longer
+/// changes.
 fn skip_member(name: &str, member: &Member, attribution: &Attribution) -> Option<Event> {
     let (name, attribution) = (name.to_owned(), attribution.clone());
     member.can_be_skipped().then(|| match member.progress.is_active() {
@@ -168,8 +170,8 @@ fn retry_members(
     Ok(events)
 }
 
-/// Returns the reason why a request doesn't apply to any of the named members, and the other members to which it can
-/// apply.
+/// Returns the reason why a request doesn't apply to any of the specified Applications, and the other
+/// Applications to which it can apply.
 fn rejection_message(members: &[(&String, &Member)], what: &str, others: &str) -> String {
     let reason = match members {
         [(name, member)] => describe_ineligible_member(name, member, what),

@@ -1,4 +1,4 @@
-//! Next action for every wait of a rollout.
+//! Next action for every kind of wait in a rollout.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn every_wait_has_a_next_action() {
         (
             Wait::Failure(2),
             "`tidegate appset resume argocd/fleet` continues it without the failed Applications; before that, \
-             `tidegate appset retry argocd/fleet --step 2` repeats what failed"
+             `tidegate appset retry argocd/fleet --step 2` retries the failed Applications"
                 .to_owned(),
         ),
         (Wait::Approval, "`tidegate appset approve argocd/fleet` opens the step".to_owned()),

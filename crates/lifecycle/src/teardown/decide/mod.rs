@@ -1,4 +1,5 @@
-//! Decides which events an input causes in a state. Pure: the same input and state always give the same events.
+//! Decides which events an input causes in a state. The functions are pure: the same input and state always
+//! result in the same events.
 
 mod rejection;
 
@@ -31,7 +32,7 @@ pub fn decide(state: &State, input: &Input, now: Timestamp) -> Result<Vec<Event>
     }
 }
 
-/// Starts a teardown. The step of each member is decided once and recorded.
+/// Starts a teardown. The step of each Application is decided once and recorded.
 fn start_teardown(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejection> {
     let mut names = BTreeSet::new();
     if let Some(twice) = request.members.iter().find(|member| !names.insert(&member.name)) {
@@ -47,7 +48,7 @@ fn start_teardown(request: &Request, now: Timestamp) -> Result<Vec<Event>, Rejec
         at: now,
     };
     let approved = request.approved.clone().map(Event::Approved);
-    // Other clients delete the Applications, regardless of which Applications a person kept.
+    // Other clients delete all Applications, even those that a user decided to keep.
     let kept =
         request.kept_members.iter().filter(|(name, _)| names.contains(name) && !request.order.is_witnessed());
     let left =
@@ -119,8 +120,8 @@ fn handle_answer(
     Some(vec![event])
 }
 
-/// Handles an observation. The observation may be old, or from a cache that hasn't seen the object yet, so an
-/// Application that was observed to be gone is read again.
+/// Handles an observation. An observation may be old, or come from a cache that hasn't seen the object yet.
+/// If an Application was observed not to exist, it is therefore read again.
 fn handle_observation(
     teardown: &Teardown,
     name: &str,
@@ -142,8 +143,8 @@ fn handle_observation(
     }
 }
 
-/// Handles an observation of an Application that other clients delete or release. No later step depends on the record,
-/// so the Application isn't read again.
+/// Handles an observation of an Application that other clients delete or release. No later step depends on
+/// the record, so the Application isn't read again.
 fn handle_witnessed_observation(
     member: &Member,
     name: String,
@@ -200,8 +201,8 @@ fn skip_members(
     Ok(events)
 }
 
-/// Returns the members in the scope of a request, by name. If the scope is invalid, returns an error message that lists
-/// the existing members.
+/// Returns the Applications in the scope of a request, by name. If the scope is invalid, returns an error
+/// message that lists the existing Applications.
 fn members_in_scope<'a>(
     teardown: &'a Teardown,
     scope: &Scope,
@@ -229,8 +230,8 @@ fn members_in_scope<'a>(
     }
 }
 
-/// Lists the members that match a predicate, in the order of deletion, such as `step 2: db-a, db-b; not in any step:
-/// x`.
+/// Lists the Applications that match a predicate, in the order of deletion, such as `step 2: db-a, db-b; not
+/// in any step: x`.
 fn list_by_step(teardown: &Teardown, is_it: impl Fn(&Member) -> bool) -> String {
     let of_step = |step: u32| {
         let members = teardown.members_in_step(step).filter(|(_, member)| is_it(member));
@@ -241,7 +242,8 @@ fn list_by_step(teardown: &Teardown, is_it: impl Fn(&Member) -> bool) -> String 
     join_names_by_place((0..teardown.order.step_count()).map(of_step))
 }
 
-/// Returns the reason why none of the named members can be skipped, and the members that can be skipped.
+/// Returns the reason why none of the specified Applications can be skipped, and the Applications that can be
+/// skipped.
 fn ineligible_members_message(teardown: &Teardown, members: &[(&String, &Member)]) -> String {
     let reason = match members {
         [(name, Member { progress: Progress::Left(attribution), .. })] => {

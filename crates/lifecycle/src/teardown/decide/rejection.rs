@@ -1,7 +1,7 @@
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// A late or repeated answer, which can be dropped without harm.
+    /// The answer is late or repeated, and can be ignored without harm.
     #[error("unexpected answer in state {state}")]
     Stale {
         /// State in which the answer isn't expected.
@@ -10,7 +10,7 @@ pub enum Rejection {
     /// No teardown has begun yet.
     #[error("teardown does not exist yet; start it first")]
     NotStarted,
-    /// The teardown exists already.
+    /// The teardown already exists.
     #[error("teardown already exists (state {state}); add more Applications to it")]
     AlreadyStarted {
         /// State of the teardown.
@@ -19,7 +19,7 @@ pub enum Rejection {
     /// Two Applications have the same name.
     #[error("ApplicationSet {set} has two Applications named {member}; give each a unique name")]
     DuplicateName {
-        /// ApplicationSet.
+        /// Name of the ApplicationSet.
         set: String,
         /// The duplicate name.
         member: String,
@@ -27,25 +27,25 @@ pub enum Rejection {
     /// The teardown has finished.
     #[error("teardown has already finished: {message}")]
     AlreadyFinished {
-        /// Final message.
+        /// Final message of the teardown.
         message: String,
     },
     /// The teardown is paused.
     #[error("teardown is already paused by {by}")]
     AlreadyPaused {
-        /// Person who paused it.
+        /// Person who paused the teardown.
         by: String,
     },
     /// The teardown is not paused.
     #[error("teardown is not paused; nothing to resume")]
     NotPaused,
-    /// Other clients delete or release the Applications, so the teardown has no control over them.
+    /// Other clients delete or release the Applications, so the teardown doesn't control them.
     #[error(
         "its Applications are deleted or released all at once, and this teardown only records the result; it cannot be paused, \
          skipped or terminated"
     )]
     Witnessed,
-    /// The named members can't be skipped.
+    /// The specified Applications can't be skipped.
     #[error("{0}")]
     NothingToSkip(String),
 }

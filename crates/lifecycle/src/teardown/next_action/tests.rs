@@ -1,4 +1,4 @@
-//! Next action for every wait of a teardown.
+//! Next action for every kind of wait in a teardown.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! Every state combined with every event: the event is either applied or illegal, and never causes a panic.
+//! Every state combined with every event. The event is either applied or rejected as illegal, and never
+//! causes a panic.
 
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_lifecycle::rollout::{
@@ -9,7 +10,8 @@ use tidegate_model::{Digest, HealthStatus, LogRecord as _, OperationPhase};
 use super::states::*;
 use crate::build::*;
 
-/// Returns the name of an event. A new one does not compile until it is listed here, and then needs a column.
+/// Returns the name of an event. A new event doesn't compile until it is listed here, and then needs a column
+/// in the table.
 pub fn event_name(event: &Event) -> &'static str {
     match event {
         Event::Created { .. } => "Created",
@@ -43,7 +45,7 @@ pub fn event_name(event: &Event) -> &'static str {
     }
 }
 
-/// Returns one event of every kind about a member, with the members for which it is legal.
+/// Returns one event of every kind about an Application, with the Applications for which it is legal.
 fn member_events(name: &str) -> Vec<(Event, &'static str)> {
     let member = || name.to_owned();
     let seen = || observation_after(1, "old", HealthStatus::Degraded);
@@ -89,7 +91,7 @@ fn member_events(name: &str) -> Vec<(Event, &'static str)> {
             "promoted named running settling adopted",
         ),
         (Event::Stopped { member: member(), at: at(9) }, "stopping"),
-        // Only members that this rollout changed are rolled back.
+        // Only Applications that this rollout changed are rolled back.
         (Event::RollbackStarted { member: member(), at: at(9) }, "settling failed assumed"),
         (
             Event::Skipped { member: member(), said: attribution("ann") },
@@ -112,7 +114,7 @@ fn every_event_about_a_member_is_applied_or_illegal() {
         let is_running = state.rollout().is_some() && !state.is_finished();
         for member in MEMBER_NAMES {
             for (event, legal) in member_events(member) {
-                // Before a step has begun, all of its members wait, except the Healthy one.
+                // Before a step has begun, all of its Applications are waiting, except the Healthy one.
                 let is = match (stage.starts_with("Begun"), member) {
                     (true, "healthy" | "next") | (false, _) => member,
                     (true, _) => "waiting",
@@ -133,7 +135,7 @@ fn every_event_about_a_member_is_applied_or_illegal() {
             }
         }
         let outside = member_events("outside").into_iter();
-        // A member that no step selects can leave; every other event about it is illegal.
+        // An Application that no step selects can leave. All other events about it are illegal.
         let outside = outside.filter(|(event, _)| !matches!(event, Event::Removed { .. }));
         for (event, _) in member_events("nobody").into_iter().chain(outside) {
             assert!(
@@ -210,7 +212,7 @@ fn every_event_has_a_number_and_a_column() {
     assert_eq!(kinds, (1..=Event::HIGHEST_KIND).collect::<Vec<_>>());
 }
 
-/// Recovery may find any of these states: the events that follow are legal, and end.
+/// Recovery may encounter any of these states. The events that follow are legal, and eventually end.
 #[test]
 fn events_that_follow_in_any_state_are_legal() {
     for (name, mut state) in representatives() {

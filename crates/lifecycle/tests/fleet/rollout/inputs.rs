@@ -1,4 +1,5 @@
-//! Every state with every input: the events or the rejection, and that these events are legal.
+//! Every state combined with every input: the resulting events or the rejection. The resulting events must be
+//! legal.
 
 use tidegate_lifecycle::fleet::Scope;
 use tidegate_lifecycle::operation::{CallError, Verdict};
@@ -11,7 +12,7 @@ use super::events::event_name;
 use super::states::*;
 use crate::build::*;
 
-/// Formats the events by kind, or the rejection. `-` means that no events follow.
+/// Formats the kinds of the events, or the rejection. `-` means that no events follow.
 fn format_outcome(result: &Result<Vec<Event>, Rejection>) -> String {
     match result {
         Ok(events) if events.is_empty() => "-".into(),
@@ -47,8 +48,8 @@ fn user_request(request: UserRequest) -> Input {
     Input::UserRequest { request, by: "ann".into(), reason: String::new() }
 }
 
-/// Inputs that are not about a member, in every stage. The columns: New, Begun, Held, Rolling, RollingBack, Ending, Finished; the
-/// second word of a cell is for paused rollouts.
+/// Inputs that aren't about a single Application, in every stage. The columns are New, Begun, Held, Rolling,
+/// RollingBack, Ending and Finished. The second word of a cell applies to paused rollouts.
 #[test]
 fn every_state_handles_every_input_about_the_rollout() {
     let gate = |step| Input::Gate { step, gate: "gate".into(), verdict: Verdict::closed("no") };
@@ -127,7 +128,8 @@ fn every_state_handles_every_input_about_the_rollout() {
         ),
         (
             user_request(UserRequest::Terminate),
-            // A termination request while the rollout ends stops the running operations instead of waiting for them.
+            // If a user terminates a rollout that is already ending, the running operations are stopped.
+            // Otherwise, the rollout waits for them.
             [
                 new,
                 "TerminateRequested",
@@ -156,7 +158,7 @@ fn every_state_handles_every_input_about_the_rollout() {
     assert_eq!(seen, 11, "7 stages, 4 of them also held");
 }
 
-/// A retried member does not count as done because of its earlier operation.
+/// A retried Application doesn't count as done because of its earlier operation.
 #[test]
 fn a_retried_member_ignores_its_earlier_operation() {
     let rolling = representatives().into_iter().find(|(stage, _)| stage == "Rolling").unwrap().1;
@@ -181,11 +183,12 @@ fn a_retried_member_ignores_its_earlier_operation() {
 }
 
 fn operation_report(member: &str, report: OperationReport) -> Input {
-    // For members without an operation, this is the id of another operation.
+    // For Applications without an operation, this is the ID of another operation.
     Input::OperationReported { member: member.into(), operation: id(operation_number(member)), report }
 }
 
-/// Returns the inputs about a member while its step is running, with the outcome by the state of the member.
+/// Returns the inputs about an Application while its step is running, with the outcome for each state of the
+/// Application.
 fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
     let failed = CallError::permanent("no such project");
     let ended = |phase| OperationReport::Ended { phase, message: "over".into() };
@@ -206,7 +209,7 @@ fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
             "named=SyncWindowChanged",
         ),
         (operation_report(name, OperationReport::Started), "named=OperationStarted"),
-        // A person deployed it, before or after the rollout began.
+        // A user deployed the Application, before or after the rollout began.
         (operation_report(name, OperationReport::Deployed { operation: id(900) }), "named=OperationAdopted"),
         (operation_report(name, OperationReport::Deployed { operation: id(1) }), ""),
         (
@@ -233,7 +236,7 @@ fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
             },
             "",
         ),
-        // Its own operation, and Healthy.
+        // The Application is Healthy after its own operation.
         (
             sighted(healthy_observation(name)),
             "settling=BecameHealthy adopted=OperationAdopted+BecameHealthy failed=StatusObserved",
@@ -242,7 +245,7 @@ fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
             sighted(observation_after(own, "new", HealthStatus::Progressing)),
             "settling=StatusObserved adopted=OperationAdopted failed=StatusObserved",
         ),
-        // The earlier state: Healthy, and no evidence.
+        // The Application is still in its earlier state: it is Healthy, but without evidence.
         (
             sighted(observation_after(1, "new", HealthStatus::Healthy)),
             "settling=StatusObserved adopted=StatusObserved failed=StatusObserved",
@@ -251,7 +254,7 @@ fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
             sighted(observation_after(own, "old", HealthStatus::Healthy)),
             "settling=StatusObserved adopted=StatusObserved failed=StatusObserved",
         ),
-        // Another operation has deployed it since.
+        // Another operation has deployed the Application since then.
         (
             sighted(observation_after(900, "new", HealthStatus::Healthy)),
             "settling=OperationAdopted+BecameHealthy adopted=OperationAdopted+BecameHealthy failed=OperationAdopted+BecameHealthy",
@@ -294,13 +297,13 @@ fn every_member_state_handles_every_input() {
                 row.split_whitespace().find_map(|cell| cell.strip_prefix(name)?.strip_prefix('='))
             };
             let expected = cell(member).or_else(|| cell("*")).unwrap_or("Stale");
-            // The operation of the adopted member has a lower number than its own here.
+            // Here, the operation of the adopted Application has a lower number than its own operation.
             check_decision(rolling, &input, expected, &format!("{input:?}"));
         }
     }
 }
 
-/// Observations of a step that is not watched do not count.
+/// Observations of a step that isn't being watched are ignored.
 #[test]
 fn observations_of_unwatched_members_are_ignored() {
     for (name, state) in representatives() {
@@ -321,7 +324,7 @@ fn is_observed(member: &str) -> bool {
     ["settling", "adopted", "failed"].contains(&member)
 }
 
-/// Every message names the object and the next step.
+/// Every message contains the affected object and the next step.
 #[test]
 fn rejections_name_the_object_and_the_next_step() {
     let states = representatives();

@@ -1,4 +1,5 @@
-//! Random fleets with random disturbances. Invariants are in [`world`](super::world); these tests check the end.
+//! Random fleets with random disturbances. The invariants are in [`world`](super::world), and these tests
+//! check the end.
 
 use proptest::prelude::*;
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
@@ -63,7 +64,8 @@ fn random_member(dice: &mut Rng, number: u64) -> MemberSpec {
     member
 }
 
-/// Returns a fleet and its future. `calm` means that people aren't needed and that no failure is permanent.
+/// Returns a fleet and its future behavior. `calm` means that no user action is needed and that no failure is
+/// permanent.
 fn random_world(seed: u64, calm: bool, weather: Disturbances) -> World {
     let mut dice = Rng(seed);
     let steps: Vec<Step> = (0..1 + dice.below(4)).map(|_| random_step(&mut dice)).collect();
@@ -83,8 +85,8 @@ fn random_world(seed: u64, calm: bool, weather: Disturbances) -> World {
         }
     }
     let mut world = World::new(request).with_disturbances(weather);
-    // Some Applications look as if they were already at their targets, because of an earlier operation. This must not
-    // count as evidence.
+    // Because of an earlier operation, some Applications look as if they were already at their targets. This
+    // must not count as evidence.
     let known = world.request.members.iter().filter(|member| member.before.is_some());
     let names: Vec<String> = known.map(|member| member.name.clone()).collect();
     for name in names.into_iter().filter(|_| dice.chance(30)) {
@@ -111,7 +113,7 @@ fn random_world(seed: u64, calm: bool, weather: Disturbances) -> World {
     world
 }
 
-/// Schedules random requests of people, commits and generated Applications.
+/// Schedules random user requests, commits and generated Applications.
 fn schedule_random_requests(world: &mut World, dice: &mut Rng) {
     for _ in 0..dice.below(8) {
         let millis = i64::try_from(dice.below(60_000)).unwrap();
@@ -144,7 +146,7 @@ fn schedule_random_requests(world: &mut World, dice: &mut Rng) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 384, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The rollout ends, or says what it awaits.
+    /// The rollout either ends, or explains what it is waiting for.
     #[test]
     fn any_rollout_ends_or_explains_what_it_awaits(seed in any::<u64>(), weather in disturbances()) {
         let mut world = random_world(seed, false, weather);
@@ -152,13 +154,13 @@ proptest! {
         let explained = explain(world.state(), at(world.now));
         let says = !explained.awaited.is_empty() || explained.paused.is_some();
         prop_assert!(world.state().is_finished() || says, "{explained}");
-        // A person can end the rollout, regardless of what it is waiting for.
+        // A user can end the rollout, regardless of what it is waiting for.
         world.request_at(world.now, UserRequest::Terminate);
         world.run_until(20_000_000);
         prop_assert!(world.state().is_finished(), "{}", world.explain());
     }
 
-    /// If nothing fails, the rollout only needs time, regardless of disturbances.
+    /// If nothing fails, the rollout completes after some time, regardless of disturbances.
     #[test]
     fn a_rollout_without_failures_completes(seed in any::<u64>(), weather in disturbances()) {
         let mut world = random_world(seed, true, weather);

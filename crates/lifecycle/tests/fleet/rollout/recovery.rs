@@ -1,4 +1,4 @@
-//! The driver of a rollout: it continues after a kill at any point, and stored records stay readable.
+//! Driver of a rollout: it continues after a crash at any point, and stored records stay readable.
 
 use tidegate_lifecycle::fleet::MaxUpdate;
 use tidegate_lifecycle::rollout::{End, Event, OnFailure, Request, State, Step, UserRequest, apply, view};
@@ -28,7 +28,7 @@ fn two_step_world() -> World {
     world
 }
 
-/// The writes to the world, in order, are the same however often the process crashes.
+/// The writes to the outside world, and their order, are the same however often the process crashes.
 #[test]
 fn a_crash_at_any_point_does_not_change_the_writes() {
     let mut calm = two_step_world();
@@ -52,7 +52,7 @@ fn a_crash_at_any_point_does_not_change_the_writes() {
     }
 }
 
-/// Events follow from the log alone: no part of the state is stored anywhere else.
+/// Events follow from the log alone, because no part of the state is stored anywhere else.
 #[test]
 fn the_state_equals_the_fold_of_durable_events() {
     let mut world = two_step_world();

@@ -1,4 +1,4 @@
-//! One representative of every stage, with a member in every state; reached by events.
+//! One representative of every stage, with an Application in every state. The states are reached by events.
 
 use tidegate_lifecycle::fleet::MaxUpdate;
 use tidegate_lifecycle::operation::Verdict;
@@ -10,7 +10,7 @@ use tidegate_model::{HealthStatus, OperationPhase};
 
 use crate::build::*;
 
-/// Names give the state of the member.
+/// The name of each Application is its state.
 pub const MEMBER_NAMES: [&str; 13] = [
     "adopted", "assumed", "failed", "gone", "healthy", "named", "next", "promoted", "running", "settling",
     "skipped", "stopping", "waiting",
@@ -45,7 +45,7 @@ pub fn ending_stage() -> Stage {
     Stage::Ending { end: End::Failed, message: "failed".into(), stops: false }
 }
 
-/// Returns the operation of a member, by its position in the list.
+/// Returns the number of an Application's operation, based on the Application's position in the list.
 pub fn operation_number(member: &str) -> u128 {
     100 + u128::try_from(MEMBER_NAMES.iter().position(|name| *name == member).unwrap()).unwrap()
 }
@@ -68,7 +68,7 @@ fn stop_event(member: &str, then: StopOutcome) -> Event {
     Event::StopRequested { member: member.into(), then, at: at(3) }
 }
 
-/// Returns the events that bring each member to the state in its name.
+/// Returns the events that bring each Application to the state that its name specifies.
 fn member_setup_events() -> Vec<Event> {
     let started = Event::OperationStarted { member: "running".into(), at: at(3) };
     let stopped = Event::Stopped { member: "assumed".into(), at: at(4) };
@@ -115,7 +115,8 @@ fn rolling_events() -> Vec<Event> {
     [vec![begun_event()], stages.into(), member_setup_events()].concat()
 }
 
-/// The second step is held, which is possible only after the first one ended.
+/// Returns the events after which the second step is held, which is possible only after the first step has
+/// passed.
 fn held_events() -> Vec<Event> {
     let late = Event::Added { member: Box::new(member_record("late-comer")), at: at(5) };
     let answered = Event::GateAnswered { gate: "gate".into(), verdict: Verdict::Open, at: at(5) };
@@ -132,7 +133,7 @@ pub fn member_record(name: &str) -> tidegate_lifecycle::rollout::MemberRecord {
     }
 }
 
-/// Returns every state by its name; states that can be paused are also there as paused.
+/// Returns every state with its name. States that can be paused are also included as paused.
 pub fn representatives() -> Vec<(String, State)> {
     let rolling_back = [rolling_events(), vec![moved_event(Stage::RollingBack { step: 0 })]].concat();
     let finished = Event::Finished { end: End::Failed, message: "over".into(), at: at(9) };
@@ -152,7 +153,7 @@ pub fn representatives() -> Vec<(String, State)> {
     all
 }
 
-/// Returns the observation of a member after the success of its own operation.
+/// Returns the observation of an Application after its own operation succeeded.
 pub fn healthy_observation(member: &str) -> tidegate_lifecycle::rollout::MemberObservation {
     observation_after(operation_number(member), "new", HealthStatus::Healthy)
 }

@@ -1,5 +1,5 @@
-//! Random ApplicationSets with random disturbances. Invariants of every deletion are in [`world`](super::world); these tests
-//! check the end.
+//! Random ApplicationSets with random disturbances. The invariants of every deletion are in
+//! [`world`](super::world), and these tests check the end.
 
 use proptest::prelude::*;
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
@@ -89,7 +89,7 @@ fn random_world(seed: u64, calm: bool, weather: Disturbances) -> World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 384, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// The teardown ends, or says what it awaits.
+    /// The teardown either ends, or explains what it is waiting for.
     #[test]
     fn any_teardown_ends_or_explains_what_it_awaits(seed in any::<u64>(), weather in disturbances()) {
         let mut world = random_world(seed, false, weather);

@@ -1,4 +1,4 @@
-//! User-visible behavior, one story each.
+//! User-visible behavior. Each test is one scenario.
 
 use tidegate_lifecycle::fleet::{Attribution, MaxUpdate, Scope};
 use tidegate_lifecycle::teardown::{
@@ -14,7 +14,7 @@ fn steps() -> Vec<Selection> {
     ["env in config", "env in db", "env in web"].map(selection_of).into()
 }
 
-/// Returns two Applications for each of the three steps, and one that no step selects.
+/// Returns a request with two Applications for each of the three steps, and one that no step selects.
 fn request_with_order(word: &str) -> Request {
     let custom = ["env in config", "env in web", "env in db"].map(selection_of);
     let names = ["config-a", "config-b", "db-a", "db-b", "web-a", "web-b", "x"];
@@ -53,9 +53,9 @@ fn deletion_times(world: &World) -> String {
 fn applications_are_deleted_in_order() {
     for (word, expected) in [
         ("AllAtOnce", "0 config-a, 0 config-b, 0 db-a, 0 db-b, 0 web-a, 0 web-b, 0 x"),
-        // One by one, as in Argo CD.
+        // Applications are deleted one by one, as in Argo CD.
         ("Reverse", "0 web-a, 1000 web-b, 2000 db-a, 3000 db-b, 4000 config-a, 5000 config-b, 6000 x"),
-        // The example of the proposal: config, frontend, database.
+        // The example from the design proposal: config, frontend, database.
         ("Custom", "0 config-a, 0 config-b, 1000 web-a, 1000 web-b, 2000 db-a, 2000 db-b, 3000 x"),
     ] {
         let mut world = World::new(request_with_order(word));
@@ -81,7 +81,7 @@ fn a_step_respects_max_update() {
     );
 }
 
-/// The plan equals the future record, and is available before any deletion.
+/// The plan equals the later record, and is available before any deletion.
 #[test]
 fn the_plan_is_available_before_the_first_deletion() {
     let begin = Input::Begin(Box::new(request_with_order("Custom")));
@@ -137,7 +137,7 @@ fn a_late_step_is_held_or_ends_the_teardown() {
 
 #[test]
 fn people_can_skip_an_application_that_stays() {
-    // Steps have the numbers of the strategy. The last step of the strategy is deleted first.
+    // Steps have the numbers from the strategy. The last step of the strategy is deleted first.
     for scope in [Scope::Member("web-b".into()), Scope::Step(3)] {
         let mut world = World::new(request_with_order("Reverse"));
         world.apps.get_mut("web-b").unwrap().finalizer_duration = None;
@@ -148,8 +148,8 @@ fn people_can_skip_an_application_that_stays() {
     }
 }
 
-/// A step always has its number in the strategy, regardless of the order of deletion. Applications that no step selects
-/// don't have a number.
+/// A step always has its number from the strategy, whatever the order of deletion. Applications that no step
+/// selects don't have a number.
 #[test]
 fn steps_keep_their_numbers_in_the_strategy() {
     let mut world = World::new(request_with_order("Reverse"));
@@ -182,7 +182,7 @@ fn steps_keep_their_numbers_in_the_strategy() {
     assert_eq!(view(all_at_once.state()).unwrap().message, "deleting all Applications");
 }
 
-/// Whenever the process crashes, the record of a witnessed deletion is complete.
+/// The record of a witnessed deletion is complete, whenever the process crashes.
 #[test]
 fn witnessed_deletions_are_recorded() {
     let run = |crash_before: Option<u32>| {
@@ -229,7 +229,7 @@ fn orphaned_applications_are_released() {
     let found = view(world.state()).unwrap();
     assert_eq!((found.end, found.message.as_str()), (Some(End::Completed), "7 Applications are released"));
     assert!(found.members.iter().all(|one| one.status == MemberStatus::Released && one.step == "1"));
-    // An ApplicationSet without Applications leaves a record, too.
+    // An ApplicationSet without Applications also leaves a record.
     let mut none =
         World::new(Request { order: Order::Orphaned, members: Vec::new(), ..request_with_order("") });
     none.run();
@@ -278,7 +278,8 @@ fn approvers_of_held_deletions_are_recorded_from_the_start() {
     let approval = |token: &str, by: &str| Approval { token: token.into(), said: said(by, 1) };
     let approved = Some(approval("a1", "cia"));
     let mut world = World::new(Request { approved, ..request_with_order("Reverse") });
-    // More Applications drop out; the first of these approvals is known, and the other one counts once.
+    // More Applications are no longer generated. The first of these approvals is already known, and the
+    // repeated one counts only once.
     for token in ["a1", "b2", "b2"] {
         world.schedule_input(500, Input::Approved(approval(token, "dan")));
     }
@@ -297,7 +298,8 @@ fn approvers_of_held_deletions_are_recorded_from_the_start() {
     assert_eq!(first.said, said("cia", 1), "with the beginning, so that no kill comes in between");
 }
 
-/// An Application that a person kept from an earlier deletion stays, and the record names the person.
+/// An Application that a user kept in an earlier deletion is kept again, and the record contains the user's
+/// name.
 #[test]
 fn applications_kept_earlier_stay_kept_from_the_start() {
     let said = Attribution { by: "cia".into(), why: "it is used".into(), at: at(1) };
@@ -344,7 +346,7 @@ fn a_rejected_skip_lists_the_possible_members() {
     assert_eq!(refused(Scope::Member("web-a".into())), format!("Application web-a is already gone; {rest}"));
 }
 
-/// An Application that is skipped before its turn is kept.
+/// If an Application is skipped before its turn, it is kept.
 #[test]
 fn a_skipped_application_is_not_deleted() {
     let mut world = World::new(request_with_order("Reverse"));
@@ -371,7 +373,7 @@ fn a_manual_step_waits_until_people_delete_its_applications() {
     assert!(deletion_times(&world).starts_with("10000 db-a"), "{}", deletion_times(&world));
 }
 
-/// Another Application of the same name is not ours.
+/// Another Application with the same name isn't part of this teardown.
 #[test]
 fn a_recreated_application_is_not_deleted() {
     let mut world = World::new(request_with_order("Reverse"));
@@ -392,7 +394,7 @@ fn applications_that_join_later_are_deleted_too() {
     world.schedule_input(1_500, Input::Joined { member: Box::new(member_spec("db-late", "env=db")) });
     world.run();
     assert_eq!(teardown_end(&world), Some(End::Completed));
-    // The Application's step has passed, so it is deleted with the current step.
+    // The Application's step has already passed, so the Application is deleted with the current step.
     assert!(
         deletion_times(&world).contains("1000 web-b, 1500 config-late, 2000 db-a"),
         "{}",

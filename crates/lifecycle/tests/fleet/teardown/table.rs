@@ -1,4 +1,4 @@
-//! Every state with every input, and every state with every event.
+//! Every state combined with every input, and every state combined with every event.
 
 use tidegate_lifecycle::fleet::{Assignment, MaxUpdate, Scope};
 use tidegate_lifecycle::teardown::{
@@ -11,7 +11,7 @@ use super::order::selection_of;
 use super::world::{member_spec, uid_of};
 use crate::build::*;
 
-/// Names give the state of the member.
+/// The name of each Application is its state.
 pub const MEMBER_NAMES: [&str; 7] = ["condemned", "confirming", "going", "gone", "left", "next", "waiting"];
 
 fn sample_request() -> Request {
@@ -40,7 +40,7 @@ fn witnessed_begun_event(order: Order) -> Event {
     decide(&State::New, &Input::Begin(Box::new(request)), at(0)).unwrap().remove(0)
 }
 
-/// Returns states of witnessed deletions; the running ones have a member of every kind.
+/// Returns states of witnessed deletions. The running ones have an Application in every state.
 pub fn witnessed_states() -> Vec<(&'static str, State)> {
     let members = ["going", "gone", "released", "waiting"].map(|name| member_spec(name, ""));
     let started = |order| {
@@ -65,7 +65,7 @@ pub fn witnessed_states() -> Vec<(&'static str, State)> {
     ]
 }
 
-/// A witnessed deletion follows the observations and never sends requests.
+/// A witnessed deletion only follows the observations and never sends requests.
 #[test]
 fn a_witnessed_deletion_only_records_observations() {
     for (name, state) in witnessed_states() {
@@ -128,7 +128,7 @@ fn fold_events(events: impl IntoIterator<Item = Event>) -> State {
     events.into_iter().fold(State::New, |state, event| apply(state, &event).unwrap())
 }
 
-/// Returns every state by its name, each with a member of every kind once its step is running.
+/// Returns every state with its name. Once a step is running, the state has an Application of every kind.
 pub fn representatives() -> Vec<(&'static str, State)> {
     let deleting = vec![
         begun_event(),
@@ -155,7 +155,8 @@ pub fn representatives() -> Vec<(&'static str, State)> {
     ]
 }
 
-/// Returns the name of an event. A new one does not compile until it is listed here, and then needs a column.
+/// Returns the name of an event. A new event doesn't compile until it is listed here, and then needs a column
+/// in the table.
 fn event_name(event: &Event) -> &'static str {
     match event {
         Event::Created { .. } => "Created",
@@ -179,7 +180,8 @@ fn event_name(event: &Event) -> &'static str {
     }
 }
 
-/// Returns events about a member, with the members for which they are legal while their step is running.
+/// Returns events about an Application, with the Applications for which they are legal while their step is
+/// running.
 fn member_events(name: &str) -> Vec<(Event, &'static str)> {
     let member = || name.to_owned();
     let at = at(9);
@@ -225,7 +227,7 @@ fn teardown_events() -> Vec<(Event, &'static str)> {
     ]
 }
 
-/// Returns one event of every kind, with every field different from its default.
+/// Returns one event of every kind. None of its fields has its default value.
 pub fn all_events() -> Vec<Event> {
     let all = member_events("waiting").into_iter().chain(teardown_events());
     all.map(|(event, _)| event).collect()
@@ -263,7 +265,7 @@ fn every_event_is_applied_or_illegal_in_every_state() {
         }
         for member in MEMBER_NAMES {
             for (event, legal) in member_events(member) {
-                // Before its step is running, a member waits, and can only be skipped.
+                // Before its step is running, an Application is waiting and can only be skipped.
                 let may_be = match stage {
                     "Deleting" => legal.split_whitespace().any(|word| word == member),
                     "Begun" => matches!(event, Event::Skipped { .. }),
@@ -278,7 +280,7 @@ fn every_event_is_applied_or_illegal_in_every_state() {
     }
 }
 
-/// Formats the events by kind, or the rejection. `-` means that no events follow.
+/// Formats the kinds of the events, or the rejection. `-` means that no events follow.
 fn format_outcome(result: &Result<Vec<Event>, Rejection>) -> String {
     match result {
         Ok(events) if events.is_empty() => "-".into(),
@@ -317,13 +319,14 @@ fn every_state_handles_every_input_about_the_teardown() {
         }),
     };
     let (new, started, over, stale) = ("NotStarted", "AlreadyStarted", "AlreadyFinished", "Stale");
-    // New, Begun, Deleting, Finished; the second word of a cell is for paused teardowns.
+    // The columns are New, Begun, Deleting and Finished. The second word of a cell applies to paused
+    // teardowns.
     let table: [(Input, [&str; 4]); 11] = [
         (Input::Begin(Box::new(sample_request())), ["Created", started, started, started]),
         (Input::Abort { reason: "engine".into() }, [new, "Finished", "Finished", stale]),
         (joined("new", "new"), [new, "Joined", "Joined", stale]),
         (joined("waiting", "waiting"), [new, stale, stale, stale]),
-        // Another Application with the name of an Application that is gone.
+        // Another Application has the same name as one that was deleted.
         (joined("gone", "another"), [new, stale, "Joined", stale]),
         (Input::Approved(sample_approval("new")), [new, "Approved", "Approved", stale]),
         (Input::Approved(sample_approval("known")), [new, "Approved", "-", stale]),
@@ -352,7 +355,8 @@ fn every_state_handles_every_input_about_the_teardown() {
     assert_eq!(format_outcome(&decide(&State::New, &Input::Begin(Box::new(twice)), at(0))), "NamedTwice");
 }
 
-/// Returns the inputs about a member while its step is running, with the outcome by the state of the member.
+/// Returns the inputs about an Application while its step is running, with the outcome for each state of the
+/// Application.
 fn member_inputs(name: &str) -> Vec<(Input, &'static str)> {
     let member = || name.to_owned();
     let answered = |uid: String, presence| Input::Answered { member: member(), uid, presence };
@@ -391,7 +395,7 @@ fn every_member_state_handles_every_input() {
     }
 }
 
-/// Recovery may find any of these states: the events that follow are legal, and end.
+/// Recovery may encounter any of these states. The events that follow are legal, and eventually end.
 #[test]
 fn events_that_follow_in_any_state_are_legal() {
     for (name, mut state) in representatives() {

@@ -1,4 +1,5 @@
-//! API server with the Applications of an ApplicationSet, on virtual time. Invariants are checked against it.
+//! Simulated API server with an ApplicationSet's Applications, in virtual time. Invariants are checked
+//! against it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
@@ -18,7 +19,7 @@ use crate::rng::Rng;
 pub struct App {
     pub uid: String,
     pub is_deleting: bool,
-    /// Duration of its finalizers; `None`: forever.
+    /// Duration of the Application's finalizers, or `None` if they never complete.
     pub finalizer_duration: Option<i64>,
 }
 
@@ -26,7 +27,7 @@ pub struct App {
 pub enum SimEvent {
     Input(Input),
     CommandArrived(Command),
-    /// Removal of the object with this UID.
+    /// Removes the object with this name and UID.
     RemoveObject(String, String),
     Persisted,
     Alarm(u32),
@@ -41,7 +42,7 @@ pub struct World {
     pub durable: Vec<Event>,
     /// Transcript, one line per event.
     pub transcript: Vec<String>,
-    /// Event before which the process crashes, counted from 1.
+    /// Number of the event before which the process crashes, starting at 1.
     pub crash_before: Option<u32>,
     pub event_count: u32,
     disturbances: Disturbances,
@@ -134,7 +135,7 @@ impl World {
         self.run_until(i64::MAX)
     }
 
-    /// Runs until the teardown has finished, no events are left, or the time has come.
+    /// Runs until the teardown has finished, no events are left, or the time is reached.
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
             if self.run_steps() == RunnerStatus::Finished {
@@ -165,7 +166,7 @@ impl World {
         self.crash_count += 1;
         let driver = Driver::<OrderedDeletion>::recover(None, self.durable.clone()).unwrap();
         self.runner = Runner::from_driver(driver, Outbox::default());
-        // Messages in flight to the old process are lost; commands and subscriptions start again.
+        // Messages in flight to the old process are lost. Commands and subscriptions start again.
         self.queue.retain(|_, event| {
             !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_))
         });
@@ -249,7 +250,7 @@ impl World {
                 (member, uid, found)
             }
         };
-        // The command was executed, and its answer is lost.
+        // The command was executed, but its answer is lost.
         let presence =
             if self.rng.chance(self.disturbances.busy_chance) { Err(busy_error()) } else { Ok(found) };
         self.deliver_arrival(Arrival::Answer { subject, input: Input::Answered { member, uid, presence } });
@@ -285,7 +286,7 @@ impl World {
         }
     }
 
-    /// Another client deletes an Application, which takes a while.
+    /// Another client deletes an Application. The deletion takes some time.
     pub fn delete_by_others(&mut self, name: &str) {
         let app = self.apps.get_mut(name).unwrap();
         app.is_deleting = true;
@@ -312,7 +313,7 @@ impl World {
             ObjectPresence::Gone => MemberObservation::Gone,
         };
         if self.rng.chance(self.disturbances.old_chance) {
-            // The observation comes from a cache that doesn't have the object yet, or still has it.
+            // The observation comes from a cache that doesn't contain the object yet, or still contains it.
             let old = if observation == MemberObservation::Gone {
                 MemberObservation::Exists { kept_by: String::new() }
             } else {
@@ -334,7 +335,8 @@ impl World {
         );
     }
 
-    /// Checks that all earlier Applications in the order are gone, and that no more of its step are in deletion than allowed.
+    /// Checks that all Applications that come earlier in the order were deleted, and that no more
+    /// Applications of the step are in deletion than allowed.
     fn check_deletion(&self, name: &str) {
         let teardown = self.teardown();
         let step = teardown.members[name].place.step.unwrap();

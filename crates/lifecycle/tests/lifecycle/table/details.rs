@@ -1,4 +1,4 @@
-//! Pairs that depend on the content of the answer.
+//! Combinations whose outcome depends on the content of the answer.
 
 use tidegate_lifecycle::operation::{
     Answer, ApplyResponse, Command, Input, OperationEvent, Rejection, State, StopResult, WaveStep, apply,
@@ -19,8 +19,8 @@ fn answer_input(task: TaskId, attempt: u32, answer: Answer) -> Input {
     Input::Answer { task, attempt, answer }
 }
 
-/// Events that must be durable before commands run. The result of a hook is never lost; the result of a resource is
-/// found again.
+/// Events that must be durable before commands run. The result of a hook must never be lost, but the result
+/// of a resource can be observed again.
 #[test]
 fn urgent_events_are_marked() {
     let lazy = "DryRunPassed DryRunFailed CallFailed CallFailed:task ObjectDeleted DeletionStarted RecreationStarted HookCleared DeletionCompleted HealthChanged HookFinalizerRemoved \
@@ -39,7 +39,7 @@ fn urgent_events_are_marked() {
     }
 }
 
-/// Running tasks continue and are observed; a runner is not called again, not even after a crash.
+/// Running tasks continue and are observed. A hook runner isn't called again, even after a crash.
 #[test]
 fn a_paused_operation_only_observes() {
     let mut watched = 0;
@@ -52,7 +52,8 @@ fn a_paused_operation_only_observes() {
     assert!(watched > 0);
 }
 
-/// A hook without an object counts as succeeded after a termination by a person, and as failed after a deadline.
+/// A hook without an object counts as succeeded if a user terminated the operation, and as failed if a
+/// deadline passed.
 #[test]
 fn a_stopped_hook_without_an_object_has_an_outcome() {
     let stopped = |phase, message: &str| {
@@ -77,7 +78,7 @@ fn a_stopped_hook_without_an_object_has_an_outcome() {
     }
 }
 
-/// A read that started before the object was created isn't evidence.
+/// A read that started before the object was created isn't evidence that the object is missing.
 #[test]
 fn only_a_read_after_the_write_proves_an_object_missing() {
     let state = representative_named("AwaitingHealth");
@@ -89,7 +90,7 @@ fn only_a_read_after_the_write_proves_an_object_missing() {
             at(100),
         )
     };
-    // Applied at 3 ms.
+    // The object was applied at 3 ms.
     assert!(matches!(gone(2, None), Err(Rejection::Stale { .. })));
     assert_eq!(gone(2, Some("another")).unwrap(), []);
     for events in [gone(3, None).unwrap(), gone(2, Some("uid")).unwrap()] {
@@ -122,7 +123,7 @@ fn answers_to_an_earlier_attempt_are_stale() {
     assert_eq!(applied(2).unwrap().len(), 1);
 }
 
-/// No task can run without its namespace, including SyncFail hooks.
+/// Without its namespace, no task can run, and neither can SyncFail hooks.
 #[test]
 fn a_rejected_namespace_starts_no_sync_fail_hooks() {
     let policies = [DeletePolicy::HookFailed];

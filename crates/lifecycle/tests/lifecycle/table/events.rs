@@ -1,4 +1,5 @@
-//! Every state combined with every event: the event is either applied or illegal, and never causes a panic.
+//! Every state combined with every event. The event is either applied or rejected as illegal, and never
+//! causes a panic.
 
 use tidegate_lifecycle::operation::{
     ClaimEvent, DeadlineScope, Loss, OperationEvent, Stage, State, Verdict, WaveStep, apply,
@@ -8,7 +9,8 @@ use tidegate_model::{Health, HealthStatus, LogRecord as _, OperationPhase, Overr
 use super::states::*;
 use crate::build::*;
 
-/// Returns the name of an event. A new one does not compile until it is listed here, and then needs a column.
+/// Returns the name of an event. A new event doesn't compile until it is listed here, and then needs a column
+/// in the table.
 pub fn event_name(event: &OperationEvent) -> &'static str {
     match event {
         OperationEvent::Accepted { .. } => "Accepted",
@@ -124,8 +126,8 @@ pub fn all_events() -> Vec<OperationEvent> {
         OperationEvent::WatchChanged { trouble: Some("connection refused".into()), at: at(30) },
         OperationEvent::HookNameInUse { task: HOOK, by: None },
         OperationEvent::WarningsReceived { task: RESOURCE, warnings: vec![message()] },
-        // Illegal in an operation that didn't request a claim, like the operations here. `claims.rs` covers operations
-        // with a claim.
+        // Illegal in operations that didn't request a claim, such as those in this table. `claims.rs` covers
+        // operations with a claim.
         OperationEvent::ClaimChanged { news: ClaimEvent::Without { reason: message() }, at: at(30) },
         OperationEvent::HealthRulesSet { digest: DIGEST, at: at(30) },
         overridden_event(RESOURCE),
@@ -137,7 +139,7 @@ const ALWAYS_LEGAL: &str = "DeadlineExceeded:operation TerminationRequested Paus
 const LEGAL_IN_WAVE: &str = "StageChanged AttemptFailed CallFailed:task DeadlineExceeded:wave TaskFailed NamespaceLost NamespacesObserved";
 const LEGAL_WHILE_RUNNING: &str = "HealthChanged ReasonChanged TaskCompleted HookFinalizerRemoved HookStopped LogsStored DeadlineExceeded:hook";
 
-/// Legal events; every other event is illegal.
+/// Legal events. All other events are illegal.
 const TABLE: [(&str, [&str; 3]); 20] = [
     ("New", ["Accepted", "", ""]),
     ("Accepted", ["Planned StoredPlanUsed CallFailed TerminationRequested Paused Finished", "", ""]),
@@ -220,7 +222,7 @@ fn every_event_is_applied_or_illegal_in_every_state() {
     }
 }
 
-/// Events about tasks that aren't in the plan mean that the log is damaged, regardless of the state.
+/// Events about tasks that aren't in the plan mean that the log is damaged, whatever the state.
 #[test]
 fn events_about_unknown_tasks_are_illegal() {
     let task = TaskId(99);
@@ -275,7 +277,7 @@ fn transitions_lead_forward_only() {
         ("AwaitingHealth", wave(0, WaveStep::Applying), false),
         ("Passed", ended.clone(), true),
         ("Passed", not_ended, false),
-        ("Passed", Stage::Terminating, false), // no termination was requested
+        ("Passed", Stage::Terminating, false), // No termination was requested.
         ("Planned", Stage::Terminating, false),
         ("Terminating", Stage::Terminating, false),
         ("Finishing", Stage::Terminating, false),

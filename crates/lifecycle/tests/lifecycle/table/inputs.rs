@@ -1,4 +1,4 @@
-//! Every state with every input: the events, or the rejection.
+//! Every state combined with every input: the resulting events or the rejection.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,7 +17,8 @@ use super::events::event_name;
 use super::states::*;
 use crate::build::*;
 
-/// Returns the name of an input. A new one does not compile until it is listed here, and then needs a column.
+/// Returns the name of an input. A new input doesn't compile until it is listed here, and then needs a column
+/// in the table.
 fn input_name(input: &Input) -> String {
     let of = |what: &str, is_ok: bool| if is_ok { what.to_owned() } else { format!("{what}:err") };
     match input {
@@ -79,7 +80,7 @@ fn override_input(what: Override, reason: &str) -> Input {
     Input::Override { what, scope, by: "cat".into(), reason: reason.into() }
 }
 
-/// Returns one input of every kind, about the task for which it makes most sense in this state.
+/// Returns one input of every kind, each about the task for which it makes most sense in this state.
 fn inputs_for_state(place: &str) -> Vec<Input> {
     let error = || CallError::permanent("no");
     let applied = || ApplyResponse {
@@ -167,7 +168,7 @@ fn inputs_for_state(place: &str) -> Vec<Input> {
     ]
 }
 
-/// Formats the events by kind, or the rejection. `-` means that no events follow.
+/// Formats the kinds of the events, or the rejection. `-` means that no events follow.
 fn format_outcome(result: &Result<Vec<OperationEvent>, Rejection>) -> String {
     match result {
         Ok(events) if events.is_empty() => "-".into(),
@@ -187,7 +188,7 @@ fn format_outcome(result: &Result<Vec<OperationEvent>, Rejection>) -> String {
     }
 }
 
-/// Answers of every running operation to requests of people.
+/// Outcomes of user requests for every running operation.
 const RUNNING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=AlreadyStarted Watching=WatchChanged Claim=- Claim:err=- Resumed=- HealthRules=HealthRulesSet Abort=Finished Terminate=TerminationRequested+StageChanged Supersede=NotSafe SupersedeFailed=NotSafe Pause=Paused \
     Unpause=NotPaused ConfirmPrune=PruneConfirmed Approve=NothingToApprove Skip=Overridden MarkDone=Overridden \
     Retry=NothingToOverride Unsaid=ReasonWanted";
@@ -197,16 +198,16 @@ const TERMINATING: &str = "Namespace=- Request=AlreadyStarted RequestOfPlan=Alre
 const FINISHED: &str = "Request=AlreadyStarted RequestOfPlan=AlreadyStarted Terminate=AlreadyFinished Supersede=AlreadyFinished SupersedeFailed=AlreadyFinished Pause=AlreadyFinished \
     Unpause=AlreadyFinished ConfirmPrune=AlreadyFinished Approve=AlreadyFinished Skip=AlreadyFinished \
     MarkDone=AlreadyFinished Retry=AlreadyFinished Unsaid=AlreadyFinished";
-/// Answers for the running hooks and resources of a wave.
+/// Outcomes for the running hooks and resources of a wave.
 const RUNNING_TASKS: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookFinalizerRemoved \
     Released:err=TaskCompleted+HookFinalizerRemoved Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsStored Reason=ReasonChanged Observed=TaskCompleted";
 
-/// Answers once the wave has passed.
+/// Outcomes once the wave has passed.
 const PASSED_WAVE: &str = "Namespace=NamespaceLost Ran=TaskCompleted Ran:err=TaskCompleted Released=HookFinalizerRemoved \
     Released:err=TaskCompleted+HookFinalizerRemoved Stopped=HookStopped Stopped:err=HookStopped LogsRead=LogsStored Reason=ReasonChanged Observed=TaskCompleted \
     Skip=NothingToOverride MarkDone=NothingToOverride";
 
-/// Inputs that are not listed are stale: late or repeated answers, dropped without harm.
+/// Inputs that aren't listed are stale: late or repeated answers, which can be ignored without harm.
 const TABLE: [(&str, &str, &str); 20] = [
     ("New", "", "Request=Accepted RequestOfPlan=Accepted+StoredPlanUsed *=NotStarted"),
     (

@@ -1,4 +1,4 @@
-//! Every state with every input, and every state with every event.
+//! Every state combined with every input, and every state combined with every event.
 
 mod details;
 mod events;

@@ -9,7 +9,7 @@ use tidegate_model::{DeletePolicy, OperationPhase, Phase, Plan, Task, TaskId};
 
 use crate::build::*;
 
-/// Tasks of the first wave, by position, each for different inputs.
+/// Tasks of the first wave, by position. Each is used for different inputs.
 pub const PRUNE: TaskId = TaskId(0);
 pub const HOOK: TaskId = TaskId(1);
 pub const LATE_HOOK: TaskId = TaskId(2);
@@ -32,7 +32,8 @@ pub fn sample_plan() -> Plan {
     plan(tasks).with_gate(0, "gate").with_wave_timeout(0, 600)
 }
 
-/// Returns the name of a state. A new one does not compile until it is listed here, and then needs a representative.
+/// Returns the name of a state. A new state doesn't compile until it is listed here, and then needs a
+/// representative.
 pub fn state_name(state: &State) -> String {
     let paused = state.header().is_some_and(|header| header.paused.is_some());
     let name = match state {
@@ -100,8 +101,8 @@ pub fn applied_event(task: TaskId) -> OperationEvent {
     OperationEvent::Applied { task, applied, message: "applied".into(), done: false }
 }
 
-/// Returns the events after which the resource and a hook are running, another hook must be stopped, and one has ended and keeps
-/// its finalizer.
+/// Returns the events after which the resource and one hook are running, another hook must be stopped, and a
+/// third has ended but keeps its finalizer.
 fn running_task_events() -> Vec<OperationEvent> {
     let cleared = |task| OperationEvent::HookCleared { task, deleting: None };
     vec![
@@ -160,7 +161,8 @@ fn running_states() -> Vec<Vec<OperationEvent>> {
     ]
 }
 
-/// Returns one representative of every state, also paused if the operation can be paused there.
+/// Returns one representative of every state. States in which the operation can be paused are also included
+/// as paused.
 pub fn representatives() -> Vec<State> {
     let mut all =
         vec![State::New, fold_events([accepted_event()]), fold_events([accepted_event(), paused_event()])];

@@ -1,4 +1,4 @@
-//! Fates of objects, and disturbances between the machine and the cluster.
+//! Behavior of objects, and disturbances between the machine and the cluster.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,13 +10,13 @@ use tidegate_model::{Health, HealthStatus, Task};
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
     Success,
-    /// Transient failure.
+    /// The call fails with a transient error.
     Busy,
-    /// Like `Busy`, but the server requests a wait, in milliseconds.
+    /// Like `Busy`, but the server requests a delay of this many milliseconds.
     RetryAfter(u64),
-    /// A backend of the cluster does not answer.
+    /// A backend of the cluster doesn't respond.
     Stalled,
-    /// The cluster does not answer.
+    /// The cluster doesn't respond.
     Unreachable,
     Rejected(String),
 }
@@ -47,39 +47,43 @@ pub enum EvidenceKind {
     Nothing,
 }
 
-/// Future of a task's object. Replies are used up one by one; after the last one, every call succeeds.
+/// Future behavior of a task's object. Each call uses up one reply. When no replies are left, every call
+/// succeeds.
 #[derive(Clone, Debug)]
 pub struct Behavior {
     pub check: VecDeque<Reply>,
-    /// Replies to applying, pruning and clearing.
+    /// Replies to calls that apply, prune or free a name.
     pub write: VecDeque<Reply>,
-    /// Replies to releasing, deleting and stopping.
+    /// Replies to calls that release, delete or stop a hook.
     pub end: VecDeque<Reply>,
-    /// Health by milliseconds after the write; empty for kinds without health.
+    /// Health, by the number of milliseconds after the write. Empty for kinds without health.
     pub health: Vec<(i64, Health)>,
     pub evidence: EvidenceKind,
-    /// Time between its deletion and its end; `i64::MAX` forever.
+    /// Time from the deletion request until the object no longer exists, in milliseconds. `i64::MAX` means
+    /// forever.
     pub deletion_delay: i64,
-    /// True if the object can't be changed, so that it is deleted and created again.
+    /// True if the object can't be changed and is therefore deleted and recreated.
     pub is_recreated: bool,
-    /// Reason why it still exists meanwhile.
+    /// Reason why the object still exists while it is being deleted.
     pub kept_by: String,
-    /// Run times of hooks of other operations that appear in its place when it is about to be created.
+    /// Run times of other operations' hooks that appear under the object's name when the object is about to
+    /// be created.
     pub rivals: VecDeque<i64>,
-    /// Time after the write at which another client deletes it.
+    /// Time after the write at which another client deletes the object.
     pub deleted_after: Option<i64>,
-    /// True if the rule for its kind fails; this is why its health is Unknown.
+    /// True if the health rule for the kind fails, so that the health is Unknown.
     pub has_broken_health_rule: bool,
-    /// True if the runner succeeds.
+    /// True if the hook runner succeeds.
     pub runner_succeeds: bool,
-    /// Log of its containers; `None` if logs are not available.
+    /// Log of the object's containers, or `None` if logs aren't available.
     pub log: Option<String>,
-    /// Warnings of the cluster, in dry runs and writes.
+    /// Warnings that the cluster returns for dry runs and writes.
     pub warnings: Vec<String>,
 }
 
 impl Behavior {
-    /// Returns the default fate: healthy a second after the write, if its kind has health at all.
+    /// Returns the default behavior: the object becomes healthy a second after the write, if its kind has
+    /// health.
     pub fn default_for(task: &Task) -> Self {
         let health = match task.gvk.kind.as_str() {
             "ConfigMap" | "Namespace" => Vec::new(),
@@ -106,7 +110,7 @@ impl Behavior {
         }
     }
 
-    /// Makes the object fail for good.
+    /// Makes the object fail permanently.
     pub fn degrade(&mut self, message: &str) {
         self.health = vec![
             (0, health_of(HealthStatus::Progressing, "starting")),
@@ -124,7 +128,7 @@ pub fn health_of(status: HealthStatus, message: &str) -> Health {
     Health::new(status, message)
 }
 
-/// Small, repeatable pseudo-random numbers (splitmix64).
+/// Small generator of repeatable pseudo-random numbers (splitmix64).
 #[derive(Clone, Debug)]
 pub struct Rng(pub u64);
 
@@ -142,7 +146,8 @@ impl Rng {
     }
 }
 
-/// Disturbances between the machine and the cluster. Calm: none, and every answer arrives at once.
+/// Disturbances between the machine and the cluster. By default, there are none, and every answer arrives
+/// immediately.
 #[derive(Clone, Debug)]
 pub struct Disturbances {
     pub rng: Rng,
@@ -150,11 +155,11 @@ pub struct Disturbances {
     pub max_delay: u64,
     /// Chance in percent that a command is executed twice.
     pub repeat_chance: u64,
-    /// Chance in percent that an observation is repeated, old, or lost.
+    /// Chance in percent that an observation is repeated, old or lost.
     pub distortion_chance: u64,
     /// Chance in percent, at each step, that the engine crashes and recovers.
     pub crash_chance: u64,
-    /// Chance in percent, at each step, that a person pauses, unpauses, confirms or terminates.
+    /// Chance in percent, at each step, that a user pauses, unpauses, confirms or terminates the operation.
     pub request_chance: u64,
     pub can_terminate: bool,
 }

@@ -1,4 +1,4 @@
-//! A cluster of one object per task, and the effects of commands on it.
+//! Simulated cluster with one object per task, and the effects of commands on it.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use tidegate_model::{DeletePolicy, Evidence, HealthStatus, ObservedState, Operat
 
 use super::behavior::{Behavior, EvidenceKind, Reply, health_of};
 
-/// An object in the cluster.
+/// Object in the simulated cluster.
 #[derive(Clone, Debug)]
 pub struct Object {
     pub uid: String,
@@ -17,12 +17,12 @@ pub struct Object {
     pub generation: i64,
     /// Time of the last write.
     pub written_at: i64,
-    /// Attempt of this operation that created it.
+    /// Attempt of this operation that created the object.
     pub created_in_attempt: Option<u32>,
     pub has_finalizer: bool,
-    /// Time at which it is removed.
+    /// Time at which the object is removed.
     pub removed_at: Option<i64>,
-    /// End time of a hook of another operation.
+    /// Time at which another operation's hook ends.
     pub rival_until: Option<i64>,
 }
 
@@ -32,7 +32,7 @@ impl Object {
     }
 }
 
-/// One change to the cluster.
+/// Change to the cluster.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Write {
     pub task: TaskId,
@@ -50,7 +50,7 @@ pub enum Change {
 #[derive(Clone, Debug, Default)]
 pub struct Cluster {
     pub objects: BTreeMap<TaskId, Object>,
-    /// Earlier observations of the objects, for old observations.
+    /// Earlier observations of the objects, to simulate old observations.
     pub history: BTreeMap<TaskId, Vec<ObservedState>>,
     pub writes: Vec<Write>,
     pub behaviors: BTreeMap<TaskId, Behavior>,
@@ -78,7 +78,7 @@ impl Cluster {
         }
     }
 
-    /// Removes the objects whose time has come.
+    /// Removes the objects whose removal is due.
     fn remove_expired_objects(&mut self, now: i64) {
         for (id, object) in &mut self.objects {
             let vanishes =
@@ -113,7 +113,7 @@ impl Cluster {
         self.behaviors.get_mut(&id).and_then(|fate| queue(fate).pop_front()).unwrap_or(Reply::Success)
     }
 
-    /// Clears the mark of an object that an earlier try left behind.
+    /// Removes the operation's mark from an object that an earlier try left behind.
     pub fn disown_leftover(&mut self, id: TaskId, leftover: Option<&str>) {
         let is_it = |object: &&mut Object| leftover == Some(object.uid.as_str());
         if let Some(object) = self.objects.get_mut(&id).filter(is_it) {
@@ -190,7 +190,7 @@ impl Cluster {
         }
     }
 
-    /// Returns true if an object that must be created again is being deleted and still exists.
+    /// Returns true if an object that must be recreated is being deleted and still exists.
     fn is_recreation_blocked(&mut self, id: TaskId, attempt: u32, now: i64) -> bool {
         let old = |object: &&Object| object.created_in_attempt.is_none();
         let uid = self.objects.get(&id).filter(old).map(|object| object.uid.clone());
@@ -200,7 +200,7 @@ impl Cluster {
         }
     }
 
-    /// Handles an object that was created in a hook's place after the place was found clear.
+    /// Handles an object that was created under a hook's name after the name was found to be free.
     fn check_taken_place(
         &mut self,
         id: TaskId,
@@ -238,7 +238,7 @@ impl Cluster {
     fn apply_object(&mut self, id: TaskId, task: &Task, attempt: u32, now: i64) -> ApplyResponse {
         let version = self.last_version + 1;
         match self.objects.get_mut(&id) {
-            // Our own hook, from before a crash.
+            // This is the operation's own hook, created before a crash.
             Some(object) if task.is_hook() && object.created_in_attempt == Some(attempt) => {}
             // Applying the same manifest has no effect.
             Some(object) if !task.is_hook() && object.created_in_attempt.is_some() => {}
@@ -279,7 +279,7 @@ impl Cluster {
         }
     }
 
-    /// Returns true if the object is already gone.
+    /// Deletes an object. Returns true if the object no longer exists.
     fn delete_object(&mut self, id: TaskId, uid: &str, attempt: u32, now: i64) -> bool {
         let lingers = self.behaviors[&id].deletion_delay;
         let Some(object) = self.objects.get_mut(&id).filter(|object| object.uid == uid) else { return true };

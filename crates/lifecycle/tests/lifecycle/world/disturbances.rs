@@ -27,7 +27,7 @@ impl World {
         usize::try_from(choice).ok().and_then(|choice| history.get(choice).cloned()).unwrap_or(observed)
     }
 
-    /// Applies random requests of people, and crashes.
+    /// Makes random user requests, and causes crashes.
     pub(super) fn disturb(&mut self) {
         if !self.durable.is_empty() && self.disturbances.rng.chance(self.disturbances.crash_chance) {
             self.crash();
@@ -48,7 +48,7 @@ impl World {
         }
     }
 
-    /// Returns a person's decision about a task or a wave.
+    /// Returns a user's override of a task or a wave.
     fn random_override(&mut self, by: String) -> Input {
         let tasks = self.plan.tasks.len() as u64;
         let task =
@@ -65,15 +65,15 @@ impl World {
         Input::Override { what, scope, by, reason: "tired of waiting".into() }
     }
 
-    /// Crashes the engine: events that are not durable never happened, calls in flight may or may not reach the cluster, and
-    /// their answers are lost.
+    /// Crashes the engine. Events that aren't durable never happened, calls in flight may or may not reach
+    /// the cluster, and their answers are lost.
     pub(super) fn crash(&mut self) {
         for ((time, _), event) in std::mem::take(&mut self.queue) {
             match event {
                 SimEvent::CommandArrived(command) if self.disturbances.rng.chance(50) => {
                     drop(self.execute_command(&command))
                 }
-                // People and their later requests survive the crash.
+                // Users and their later requests survive the crash.
                 SimEvent::Input(input) if !matches!(input, Input::Observed { .. } | Input::Gate { .. }) => {
                     self.schedule(time, SimEvent::Input(input));
                 }
@@ -127,7 +127,8 @@ impl World {
         assert_eq!(orders, dense, "order numbers have gaps");
     }
 
-    /// Checks that the outstanding commands of the whole state are in flight or active as subscriptions.
+    /// Checks that all commands that are outstanding in the current state are in flight, or active as
+    /// subscriptions.
     fn check_dispatch(&self) {
         let (subscriptions, once): (Vec<_>, Vec<_>) = outstanding(self.runner.state(), at(self.now))
             .commands
@@ -143,7 +144,7 @@ impl World {
         }
     }
 
-    /// Checks that a command fits the stage of the machine.
+    /// Checks that a command is allowed in the stage of the machine.
     pub(super) fn check_command(&self, command: &Command) {
         let Command::Task { task, attempt, command: what } = command else { return };
         let operation = self.runner.state().operation().expect("only a planned operation has tasks");
@@ -189,7 +190,7 @@ impl World {
         }
     }
 
-    /// Checks that replaying the log gives the same state and the same commands, at every prefix.
+    /// Checks, for every prefix of the log, that replaying it gives the same state and the same commands.
     pub fn check_replay(&self) {
         let mut state = State::New;
         for event in &self.durable {
@@ -215,7 +216,7 @@ impl World {
     }
 }
 
-/// Checks that the cursor updated by events equals the cursor computed from all tasks.
+/// Checks that the cursor that events updated equals the cursor computed from all tasks.
 fn check_cursor(state: &State) {
     if let State::Running(operation) = state {
         assert_eq!(operation.cursor, Cursor::from_operation(operation));
@@ -244,7 +245,7 @@ fn earlier_waves_passed(operation: &Operation, index: u32) -> bool {
     })
 }
 
-/// Prints the transcript of a failing test.
+/// Prints the transcript if the test fails.
 impl Drop for World {
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -1,12 +1,12 @@
-//! Consumer of live events that reads the log for events that a crashed engine did not emit.
+//! Consumer of live events. It reads events that a crashed engine didn't emit from the log.
 
 use tidegate_lifecycle::operation::{Event, EventEmitter, OperationEvent, State, apply};
 
-/// A consumer, and the engine's emitter.
+/// A consumer, and the emitter of the engine.
 #[derive(Default)]
 pub struct EventConsumer {
     emitter: EventEmitter,
-    /// Events emitted when the batch in flight is durable.
+    /// Events that are emitted once the batch in flight is durable.
     in_flight: Vec<Event>,
     pub received: Vec<Event>,
 }
@@ -20,7 +20,8 @@ impl EventConsumer {
         self.received.append(&mut self.in_flight);
     }
 
-    /// Another engine resumes from the log. Durable events that were not emitted are read there.
+    /// Another engine resumes from the log. The consumer reads durable events that were not emitted from the
+    /// log.
     pub fn engine_crashed(&mut self, state: &State, durable: &[OperationEvent]) {
         self.in_flight.clear();
         self.emitter = EventEmitter::from_state(state, durable.len() as u64);
@@ -28,11 +29,11 @@ impl EventConsumer {
         self.received.extend(replay_events(durable).into_iter().filter(|event| event.sequence > seen));
     }
 
-    /// Checks that the received events equal the events in the log, and that the state at any point is enough to
-    /// continue.
+    /// Checks that the received events equal the events in the log, and that the state at any point is
+    /// sufficient to continue.
     pub fn check(&self, durable: &[OperationEvent]) {
         let events = replay_events(durable);
-        // The last batch may be in flight.
+        // The last batch may still be in flight.
         let heard: Vec<&Event> = self.received.iter().chain(&self.in_flight).collect();
         assert!(
             heard.iter().copied().eq(&events),
@@ -53,7 +54,7 @@ impl EventConsumer {
             let emitted: Vec<Event> = recorded.iter().filter_map(|event| emitter.emit(event)).collect();
             let expected: Vec<Event> =
                 events.iter().filter(|event| event.sequence > kept as u64).cloned().collect();
-            // Events of a plan that has been replaced can't name its objects, so they aren't emitted.
+            // Events of a plan that has been replaced can't refer to its objects, so they aren't emitted.
             let replans = |event: &OperationEvent| {
                 matches!(event, OperationEvent::ReplanStarted { .. } | OperationEvent::Planned { .. })
             };
@@ -67,7 +68,7 @@ impl EventConsumer {
     }
 }
 
-/// Returns the events up to and including this number, and the events after it.
+/// Splits the events after the event with this sequence number.
 fn split_at_sequence(events: &[Event], at: u64) -> (&[Event], &[Event]) {
     events.split_at(events.partition_point(|event| event.sequence <= at))
 }

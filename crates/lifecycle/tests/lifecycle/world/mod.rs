@@ -1,5 +1,6 @@
-//! World around one driver: a cluster, gates and people on virtual time. When calm, it answers at once and records what happens;
-//! otherwise answers are late, repeated or lost, observations are old, and the engine crashes now and then.
+//! Simulated world around one driver, in virtual time: a cluster, gates and users. When calm, it answers
+//! immediately and records what happens. Otherwise, answers are late, repeated or lost, observations are old,
+//! and the engine occasionally crashes.
 
 mod behavior;
 mod cluster;
@@ -21,24 +22,24 @@ pub use cluster::{Change, Cluster, Write};
 
 use crate::build::{DIGEST, at, id};
 
-/// A future event.
+/// Event in the future of the simulation.
 #[derive(Clone, Debug)]
 pub enum SimEvent {
     Input(Input),
     /// A command reaches the cluster.
     CommandArrived(Command),
-    /// Its answer reaches the machine.
+    /// The answer to a command reaches the machine.
     AnswerArrived(Command, Input),
-    /// A read of an awaited object.
+    /// An awaited object is read.
     ReadObject(TaskId),
     /// A gate gives its verdict.
     GateVerdict(Command),
     Persisted,
-    /// The alarm rings. The number identifies its setting.
+    /// The alarm rings. The number identifies the setting of the alarm.
     Alarm(u32),
 }
 
-/// Maximum number of events. An operation that hasn't ended after that many events never will.
+/// Maximum number of events. If an operation hasn't ended after this many events, it never will.
 const EVENTS_MAX: u32 = 30_000;
 
 pub struct World {
@@ -48,22 +49,22 @@ pub struct World {
     pub cluster: Cluster,
     /// Times at which namespaces start terminating.
     pub namespaces_terminating_at: BTreeMap<String, i64>,
-    /// Times at which namespaces are gone.
+    /// Times from which namespaces no longer exist.
     pub namespaces_gone_at: BTreeMap<String, i64>,
-    /// Times at which namespaces are created again.
+    /// Times at which namespaces are recreated.
     pub namespaces_recreated_at: BTreeMap<String, i64>,
     /// True if the identities of the namespaces were recorded.
     pub records_namespaces: bool,
-    /// True if a watch reports their deletion; otherwise only a read finds it.
+    /// True if a watch reports that namespaces are being deleted. Otherwise, only a read shows it.
     pub has_namespace_watch: bool,
-    /// Verdicts of each gate; open when none is left.
+    /// Verdicts that each gate gives next. A gate without verdicts is open.
     pub gates: BTreeMap<String, VecDeque<Verdict>>,
     /// Content of the log.
     pub durable: Vec<OperationEvent>,
     /// Transcript, one line per event.
     pub transcript: Vec<String>,
     pub disturbances: Disturbances,
-    /// Event before which the engine crashes, counted from 1; `None` after the crash.
+    /// Number of the event before which the engine crashes, starting at 1. `None` after the crash.
     pub crash_before: Option<u32>,
     /// Number of writes to the log.
     pub writes: u32,
@@ -113,7 +114,7 @@ impl World {
         world
     }
 
-    /// Schedules an input of the machine at a time.
+    /// Schedules an input of the machine.
     pub fn schedule_input(&mut self, millis: i64, input: Input) {
         self.schedule(millis, SimEvent::Input(input));
     }
@@ -123,7 +124,7 @@ impl World {
         self.queue.insert((millis.max(self.now), self.scheduled_count), event);
     }
 
-    /// Changes the fate of an object.
+    /// Changes the behavior of an object.
     pub fn configure(&mut self, object: &str, change: impl FnOnce(&mut Behavior)) {
         let id = self.task_id(object);
         change(self.cluster.behaviors.get_mut(&id).unwrap());
@@ -149,12 +150,12 @@ impl World {
         self.transcript.push(line);
     }
 
-    /// Runs until the operation has finished, or no events are left.
+    /// Runs until the operation has finished or no events are left.
     pub fn run(&mut self) -> &mut Self {
         self.run_until(i64::MAX)
     }
 
-    /// Runs everything that happens up to a time.
+    /// Runs everything that happens up to this time.
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
             self.run_steps();
@@ -172,7 +173,7 @@ impl World {
             self.event_count += 1;
             if self.crash_before == Some(self.event_count) {
                 self.crash_before = None;
-                // The kind of the event decides whether it survives the crash.
+                // The type of the event determines whether it survives the crash.
                 self.schedule(self.now, event);
                 self.crash();
                 continue;
@@ -218,7 +219,7 @@ impl World {
         self.runner.process(arrival, at(self.now)).expect("only wishes are refused");
     }
 
-    /// Offers an input. Only requests of people may be rejected.
+    /// Offers an input to the machine. Only user requests may be rejected.
     fn offer_input(&mut self, input: Input) {
         self.offered_inputs.push(input.clone());
         if !input.is_request() {
@@ -232,12 +233,12 @@ impl World {
         }
     }
 
-    /// Takes all transitions, writes the log, and starts commands.
+    /// Makes all transitions, writes the log, and starts commands.
     fn run_steps(&mut self) {
         loop {
             let stage = self.runner.state().name();
             let status = self.runner.step(at(self.now)).expect("the machine's own events fit");
-            // Every operation ends with a check of the namespaces, which is not worth a line.
+            // Every operation ends with a check of the namespaces, which is omitted from the transcript.
             if self.runner.state().name() != stage && !self.runner.state().name().ends_with("Verifying") {
                 self.log_line(format!("@ {} {}", self.now, self.runner.state().name()));
             }
@@ -364,7 +365,7 @@ impl World {
         names.into_iter().map(|name| self.observe_namespace(name, millis)).collect()
     }
 
-    /// Returns the observation of a namespace at a time.
+    /// Returns the observation of a namespace at this time.
     fn observe_namespace(&self, name: &str, millis: i64) -> NamespaceObservation {
         let since = |changes: &BTreeMap<String, i64>| changes.get(name).is_some_and(|at| *at <= millis);
         let is_new = since(&self.namespaces_recreated_at);
@@ -382,7 +383,8 @@ impl World {
         }
     }
 
-    /// Asks a gate. A closed one repeats or changes its verdict after the interval that it gave.
+    /// Queries a gate. A closed gate repeats or changes its verdict after the interval that the verdict
+    /// specifies.
     fn ask_gate(&mut self, ask: &Command) {
         let Command::AskGate { wave, gate } = ask else { return };
         if !self.runner.has_subscription(ask) {
@@ -398,7 +400,7 @@ impl World {
         self.schedule(self.now + delay, SimEvent::Input(input));
     }
 
-    /// Reads an awaited object, and schedules the next read for its next change.
+    /// Reads an awaited object, and schedules the next read for the object's next change.
     fn read_object(&mut self, task: TaskId) {
         if !self.runner.has_subscription(&Command::Observe { task }) {
             return;
@@ -434,7 +436,7 @@ impl World {
         self.offered_inputs.clone()
     }
 
-    /// Returns the results, one line each.
+    /// Returns the results, one per line.
     pub fn results(&self) -> Vec<String> {
         let view = tidegate_lifecycle::operation::view(self.runner.state()).unwrap();
         let word = |word: Option<String>| word.unwrap_or_else(|| "-".into());

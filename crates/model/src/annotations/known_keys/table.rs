@@ -17,11 +17,11 @@ use crate::argo::support::Support;
 pub struct Annotation {
     /// Key.
     pub key: &'static str,
-    /// Kind of object on which the annotation has an effect.
+    /// Kind of resource on which the annotation has an effect.
     pub subject: AnnotationSubject,
-    /// Treatment of the annotation: supported or ignored.
+    /// Support level: supported or ignored.
     pub support: Support,
-    /// Description of the annotation in the documentation.
+    /// Description for the documentation.
     pub meaning: &'static str,
 }
 
@@ -33,7 +33,7 @@ const fn ignored(key: &'static str, meaning: &'static str) -> Annotation {
     Annotation { key, subject: AnnotationSubject::Object, support: Support::Ignored, meaning }
 }
 
-/// All known annotations.
+/// All known annotations, including those that are ignored.
 pub const KNOWN_KEYS: [Annotation; 67] = {
     use AnnotationSubject::{Application, ApplicationSet, Internal, Object};
     [
@@ -43,7 +43,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(SYNC_WAVE, Object, "Wave of the object in its phase, a signed number [default: 0]."),
         supported(SYNC_OPTIONS, Object, "Sync options of the object, comma-separated."),
         supported(COMPARE_OPTIONS, Object, "Comparison options of the object, comma-separated."),
-        supported(TRACKING_ID, Object, "Application that owns the object. Written by syncs."),
+        supported(TRACKING_ID, Object, "Application that owns the object. Written by each sync."),
         supported(
             IGNORE_HEALTHCHECK,
             Object,
@@ -62,7 +62,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             INSTALLATION_ID,
             Object,
-            "Installation that owns the object, if several share a cluster. Written by syncs.",
+            "Installation that owns the object, if several share a cluster. Written by each sync.",
         ),
         ignored(HOOK_FINALIZER, "Finalizer of hooks. No effect as an annotation."),
         supported(
@@ -72,7 +72,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         ),
         ignored(
             "argocd.argoproj.io/auto-label-cluster-info",
-            "Labels of cluster Secrets with the version of the cluster.",
+            "On a cluster Secret: Argo CD adds labels with the version of the cluster.",
         ),
         ignored(
             "argocd.argoproj.io/hydrate",
@@ -80,17 +80,20 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         ),
         ignored(
             "argocd.argoproj.io/ignore-default-links",
-            "Links of an object in the user interface of Argo CD.",
+            "`true`: the Argo CD user interface does not show the default links of the object.",
         ),
         ignored(
             "argocd.argoproj.io/ignore-resource-updates",
-            "Updates of an object that do not cause a comparison.",
+            "`true`: changes of the object do not cause a comparison in Argo CD.",
         ),
-        ignored("argocd.argoproj.io/kubernetes-version", "Version of a cluster, on its Secret."),
-        ignored("argocd.argoproj.io/managed-by", "Instance of Argo CD that manages a namespace."),
+        ignored(
+            "argocd.argoproj.io/kubernetes-version",
+            "On a cluster Secret: Kubernetes version of the cluster.",
+        ),
+        ignored("argocd.argoproj.io/managed-by", "On a namespace: Argo CD instance that manages it."),
         ignored(
             "argocd.argoproj.io/managed-by-url",
-            "Address of the instance of Argo CD that manages an Application.",
+            "On an Application: URL of the Argo CD instance that manages it.",
         ),
         supported(
             "argocd.argoproj.io/manifest-generate-paths",
@@ -113,7 +116,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         ),
         // Helm.
         supported(HELM_HOOK, Object, "Types of a Helm hook, comma-separated."),
-        supported(HELM_HOOK_WEIGHT, Object, "Wave of a Helm hook without a wave of Argo CD."),
+        supported(HELM_HOOK_WEIGHT, Object, "Wave of a Helm hook that has no Argo CD wave."),
         supported(
             HELM_HOOK_DELETE_POLICY,
             Object,
@@ -125,7 +128,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
             "`keep`: the object is never pruned or deleted with its application.",
         ),
         ignored("helm.sh/chart", "Name and version of the chart."),
-        ignored("helm.sh/hook-output-log-policy", "Output of hook logs by Helm."),
+        ignored("helm.sh/hook-output-log-policy", "Hook outcomes after which Helm prints the hook's logs."),
         ignored("helm.sh/readiness-failure", "Condition under which Helm treats an object as failed."),
         ignored("helm.sh/readiness-success", "Condition under which Helm treats an object as ready."),
         ignored("meta.helm.sh/release-name", "Helm release that owns the object."),
@@ -136,7 +139,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
             Object,
             "Deadline of the object's wave, such as `5m`. The longest deadline in a wave applies.",
         ),
-        supported(TIMEOUT, Object, "Deadline of a hook after its creation, such as `5m`."),
+        supported(TIMEOUT, Object, "Maximum duration of a hook after its creation, such as `5m`."),
         supported(
             RETRY,
             Object,
@@ -163,12 +166,12 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             HEALTH_CONVENTION,
             Object,
-            "General status convention: `off` does not apply it, `required` treats a missing status as progressing.",
+            "General status convention: `off` disables it, and `required` treats a missing status as progressing.",
         ),
         supported(
             HEALTH_GRACE,
             Object,
-            "Period for which a possibly temporary failure is not Degraded, such as `10m`.",
+            "Period during which a possibly temporary failure does not count as Degraded, such as `10m`.",
         ),
         supported(HEALTH_CURRENT, Object, "CEL expression that is true while the object is healthy."),
         supported(HEALTH_IN_PROGRESS, Object, "CEL expression that is true while the object is progressing."),
@@ -191,7 +194,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/on-new-revision",
             Application,
-            "`supersede` or `finish`: treatment of the running operation when a newer revision arrives.",
+            "`supersede` or `finish`: handling of the running operation when a newer revision arrives.",
         ),
         supported(
             "tidegate.dev/application-set",
@@ -216,7 +219,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             "tidegate.dev/deletions-approved",
             ApplicationSet,
-            "Word of the held deletions that are approved.",
+            "Token that approves the deletions that are waiting for approval.",
         ),
         supported(
             "tidegate.dev/deletions-approval",
@@ -246,7 +249,7 @@ pub const KNOWN_KEYS: [Annotation; 67] = {
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY,
             Internal,
-            "On a claim: operation that requests the end of the holder.",
+            "On a claim: operation that asks the current holder to end.",
         ),
         supported(
             CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER,

@@ -7,40 +7,41 @@ use serde_json::Value;
 use super::{ApplicationSetTemplate, MatchExpression, PullRequestGenerator, ScmGenerator};
 use crate::argo::{UnknownFields, is_false, schema_overrides};
 
-/// Entry of `generators`: a generator and a selector of its sets of parameters.
+/// Entry of `generators`: a generator, and a selector for its parameter sets.
 ///
-/// All generators of an entry of `spec.generators` are run. An entry inside a matrix or merge generator must have exactly one.
+/// An entry of `spec.generators` may contain several generators, and all of them run. An entry inside a
+/// matrix or merge generator must contain exactly one.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSetGenerator {
-    /// Generates the listed sets of parameters.
+    /// Generates the listed parameter sets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub list: Option<ListGenerator>,
-    /// Generates a set of parameters for each declared cluster.
+    /// Generates a parameter set for each declared cluster.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clusters: Option<ClusterGenerator>,
-    /// Generates a set of parameters for each folder or file of a Git repository.
+    /// Generates a parameter set for each folder or file in a Git repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git: Option<GitGenerator>,
-    /// Generates a set of parameters for each repository of an organization.
+    /// Generates a parameter set for each repository in an organization.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scm_provider: Option<ScmGenerator>,
-    /// Generates a set of parameters for each cluster that is selected by a resource.
+    /// Generates a parameter set for each cluster that is selected by a resource.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cluster_decision_resource: Option<ClusterDecisionResourceGenerator>,
-    /// Generates a set of parameters for each open pull request.
+    /// Generates a parameter set for each open pull request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<PullRequestGenerator>,
-    /// Generates every combination of the sets of parameters of two generators.
+    /// Generates every combination of the parameter sets of two generators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub matrix: Option<Box<MatrixGenerator>>,
-    /// Generates the sets of parameters of one generator, overridden by those of others.
+    /// Generates the parameter sets of one generator, overridden by those of other generators.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub merge: Option<Box<MergeGenerator>>,
-    /// Generates the sets of parameters that an HTTP service returns.
+    /// Generates the parameter sets that an HTTP service returns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plugin: Option<PluginGenerator>,
-    /// Selector of the sets of parameters (default: all sets).
+    /// Selector for the parameter sets (default: all).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
     /// Unknown fields, such as unknown generators, preserved unchanged.
@@ -48,7 +49,7 @@ pub struct ApplicationSetGenerator {
     pub rest: UnknownFields,
 }
 
-/// Generator of an [`ApplicationSetGenerator`].
+/// One generator of an [`ApplicationSetGenerator`], borrowed from its field.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Generator<'g> {
     /// `list`
@@ -87,7 +88,7 @@ impl<'g> Generator<'g> {
         }
     }
 
-    /// Returns the template whose fields override those of `spec.template`.
+    /// Returns the generator's own template, whose fields override those of `spec.template`.
     pub const fn template(self) -> Option<&'g ApplicationSetTemplate> {
         match self {
             Self::List(one) => one.template.as_ref(),
@@ -121,15 +122,15 @@ impl ApplicationSetGenerator {
     }
 }
 
-/// Label selector of sets of parameters, clusters or resources.
+/// Label selector for parameter sets, clusters or resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(extend("x-kubernetes-map-type" = "atomic"))]
 pub struct LabelSelector {
-    /// Labels that must have these values.
+    /// Labels that must have exactly these values.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub match_labels: BTreeMap<String, String>,
-    /// Requirements on labels. All of them must hold.
+    /// Label requirements. All of them must be met.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema_overrides::selector_expressions")]
     pub match_expressions: Vec<MatchExpression>,
@@ -138,14 +139,14 @@ pub struct LabelSelector {
     pub rest: UnknownFields,
 }
 
-/// Generator of the listed sets of parameters.
+/// Generator of a fixed list of parameter sets.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ListGenerator {
-    /// Sets of parameters. Each element is an object whose fields are the parameters.
+    /// Parameter sets. The fields of each element are its parameters.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub elements: Vec<Value>,
-    /// Additional elements as a YAML list, usually rendered from a template inside a matrix generator.
+    /// Additional elements as a YAML list, usually templated inside a matrix generator.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub elements_yaml: String,
     /// Fields that override those of `spec.template`.
@@ -156,17 +157,17 @@ pub struct ListGenerator {
     pub rest: UnknownFields,
 }
 
-/// Generator of a set of parameters for each declared cluster.
+/// Generator of one parameter set for each declared cluster.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterGenerator {
-    /// Selector of the clusters by label. Empty selects all clusters, including the local one.
+    /// Label selector for the clusters. Empty selects all clusters, including the local one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub selector: Option<LabelSelector>,
     /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// True if one set of parameters with the list `clusters` is generated for all clusters.
+    /// True if a single parameter set is generated, which lists all clusters as `clusters`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub flat_list: bool,
     /// Fields that override those of `spec.template`.
@@ -177,7 +178,7 @@ pub struct ClusterGenerator {
     pub rest: UnknownFields,
 }
 
-/// Generator of a set of parameters for each folder or file of a Git repository.
+/// Generator of one parameter set for each folder or file in a Git repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct GitGenerator {
@@ -186,10 +187,10 @@ pub struct GitGenerator {
     pub repo_url: String,
     /// Branch, tag or commit. Empty means `HEAD`.
     pub revision: String,
-    /// Patterns of folders. If set, `files` is ignored.
+    /// Folder patterns. If set, `files` is ignored.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub directories: Vec<GitDirectory>,
-    /// Patterns of files. Each matching file contains sets of parameters in YAML or JSON.
+    /// File patterns. Each matching file contains parameter sets in YAML or JSON.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<GitFile>,
     /// Name of the parameter that contains the path parameters.
@@ -209,10 +210,10 @@ pub struct GitGenerator {
     pub rest: UnknownFields,
 }
 
-/// Pattern of folders.
+/// Folder pattern.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GitDirectory {
-    /// Glob pattern of the path. `*` does not match slashes.
+    /// Glob pattern for the path. `*` does not match slashes.
     pub path: String,
     /// True if matching folders are excluded, even if another pattern includes them.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -222,10 +223,10 @@ pub struct GitDirectory {
     pub rest: UnknownFields,
 }
 
-/// Pattern of files.
+/// File pattern.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GitFile {
-    /// Glob pattern of the path. `*` also matches slashes.
+    /// Glob pattern for the path. `*` also matches slashes.
     pub path: String,
     /// True if matching files are excluded, even if another pattern includes them.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -235,7 +236,7 @@ pub struct GitFile {
     pub rest: UnknownFields,
 }
 
-/// Generator of a set of parameters for each cluster that is selected by a resource.
+/// Generator of one parameter set for each cluster that is selected by a resource.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterDecisionResourceGenerator {
@@ -244,7 +245,7 @@ pub struct ClusterDecisionResourceGenerator {
     /// Name of the resource. Must be empty if `labelSelector` is set.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// Selector of the resources by label. Used instead of `name`.
+    /// Label selector for the resources. Used instead of `name`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_selector: Option<LabelSelector>,
     /// Additional parameters by name, available as `values.NAME` in templates.
@@ -261,10 +262,10 @@ pub struct ClusterDecisionResourceGenerator {
     pub rest: UnknownFields,
 }
 
-/// Generator of every combination of the sets of parameters of two generators.
+/// Generator of every combination of the parameter sets of two generators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixGenerator {
-    /// Two generators. The second one is a template that is rendered with the parameters of the first.
+    /// Two generators. The second is a template that is rendered with the first generator's parameters.
     // The schema of a generator cannot contain itself, so `definitions` adds the nested schemas.
     #[schemars(with = "Vec<UnknownFields>")]
     pub generators: Vec<ApplicationSetGenerator>,
@@ -276,7 +277,7 @@ pub struct MatrixGenerator {
     pub rest: UnknownFields,
 }
 
-/// Generator of the sets of parameters of one generator, overridden by those of others.
+/// Generator of the parameter sets of one generator, overridden by those of other generators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeGenerator {
@@ -284,7 +285,7 @@ pub struct MergeGenerator {
     // The schema of a generator cannot contain itself, so `definitions` adds the nested schemas.
     #[schemars(with = "Vec<UnknownFields>")]
     pub generators: Vec<ApplicationSetGenerator>,
-    /// Names of the parameters whose values identify the sets to merge.
+    /// Names of the parameters that identify the sets to merge.
     pub merge_keys: Vec<String>,
     /// Fields that override those of `spec.template`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -294,13 +295,13 @@ pub struct MergeGenerator {
     pub rest: UnknownFields,
 }
 
-/// Generator of the sets of parameters that an HTTP service returns.
+/// Generator of the parameter sets that an HTTP service returns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PluginGenerator {
-    /// Reference to the ConfigMap with the address of the service.
+    /// Reference to the ConfigMap that contains the address of the service.
     pub config_map_ref: PluginConfigMap,
-    /// Input that is sent to the service.
+    /// Input to send to the service.
     #[serde(default, skip_serializing_if = "PluginInput::is_empty")]
     pub input: PluginInput,
     /// Additional parameters by name, available as `values.NAME` in templates.
@@ -317,17 +318,17 @@ pub struct PluginGenerator {
     pub rest: UnknownFields,
 }
 
-/// Reference to the ConfigMap with the address of an HTTP service.
+/// Reference to the ConfigMap that contains the address of an HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PluginConfigMap {
-    /// Name of the ConfigMap, which contains the address and a reference to the token.
+    /// Name of the ConfigMap. It contains the address and a reference to the token.
     pub name: String,
     /// Unknown fields, preserved unchanged.
     #[serde(flatten)]
     pub rest: UnknownFields,
 }
 
-/// Input that is sent to an HTTP service.
+/// Input to send to an HTTP service.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PluginInput {
     /// Parameters by name. Their values may have any type.
@@ -340,7 +341,7 @@ pub struct PluginInput {
 }
 
 impl PluginInput {
-    /// Returns true if there is no input.
+    /// Returns true if there are no input parameters.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{ApplicationSetTemplate, BasicAuth, BearerToken, ConfigMapKey, SecretKey};
 use crate::argo::{UnknownFields, is_false};
 
-/// Generator of a set of parameters for each open pull request of a repository.
+/// Generator of one parameter set for each open pull request of a repository.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestGenerator {
@@ -30,7 +30,7 @@ pub struct PullRequestGenerator {
     /// Pull requests of a repository on Azure DevOps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub azuredevops: Option<PullRequestAzureDevOps>,
-    /// Filters of the pull requests. A pull request must match at least one of them (default: all pull requests).
+    /// Pull request filters. A pull request must match at least one (default: all pull requests).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<PullRequestFilter>,
     /// True if a missing repository yields no pull requests instead of an error.
@@ -67,7 +67,7 @@ pub struct PullRequestGithub {
     /// Name of the repository Secret that contains the GitHub App credentials.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub app_secret_name: String,
-    /// Labels that a pull request must have. All of them must match.
+    /// Labels that a pull request must have. All of them are required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// Unknown fields, preserved unchanged.
@@ -87,7 +87,7 @@ pub struct PullRequestGitlab {
     /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// Labels that a pull request must have. All of them must match.
+    /// Labels that a pull request must have. All of them are required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// State that a merge request must have. Empty matches all states.
@@ -117,7 +117,7 @@ pub struct PullRequestGitea {
     /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// Labels that a pull request must have. All of them must match.
+    /// Labels that a pull request must have. All of them are required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// True if the TLS certificate of the server is not verified.
@@ -193,7 +193,7 @@ pub struct PullRequestAzureDevOps {
     /// Reference to the Secret entry that contains the API token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ref: Option<SecretKey>,
-    /// Labels that a pull request must have. All of them must match.
+    /// Labels that a pull request must have. All of them are required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub labels: Vec<String>,
     /// Unknown fields, preserved unchanged.
@@ -201,14 +201,14 @@ pub struct PullRequestAzureDevOps {
     pub rest: UnknownFields,
 }
 
-/// Filter of pull requests. All of its fields must match.
+/// Filter for pull requests. A pull request must match all fields of the filter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PullRequestFilter {
-    /// Regular expression that the name of the branch must match.
+    /// Regular expression that the branch name must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_match: Option<String>,
-    /// Regular expression that the name of the target branch must match.
+    /// Regular expression that the target branch's name must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target_branch_match: Option<String>,
     /// Regular expression that the title must match.

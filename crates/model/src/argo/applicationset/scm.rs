@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use super::{ApplicationSetTemplate, BasicAuth, BearerToken, ConfigMapKey, SecretKey};
 use crate::argo::{UnknownFields, is_false};
 
-/// Generator of a set of parameters for each repository of an organization, or for each branch of these repositories.
+/// Generator of one parameter set for each repository of an organization, or for each branch of these
+/// repositories.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmGenerator {
@@ -33,7 +34,8 @@ pub struct ScmGenerator {
     /// Repositories of an account on AWS CodeCommit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub aws_code_commit: Option<ScmAwsCodeCommit>,
-    /// Filters of repositories and branches. One filter of each kind must match (default: all repositories and branches).
+    /// Filters for repositories and branches. One filter of each kind must match (default: all repositories
+    /// and branches).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<ScmFilter>,
     /// Protocol for cloning the repositories: `ssh` or `https`.
@@ -148,9 +150,9 @@ pub struct ScmGitea {
 pub struct ScmBitbucket {
     /// Name of the user or organization.
     pub owner: String,
-    /// Name of the user for authentication.
+    /// User name for authentication.
     pub user: String,
-    /// Reference to the Secret entry that contains the app password of the user.
+    /// Reference to the Secret entry that contains the user's app password.
     pub app_password_ref: SecretKey,
     /// True if all branches are included instead of only the default branch.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -213,13 +215,13 @@ pub struct ScmAzureDevOps {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmAwsCodeCommit {
-    /// AWS region (default: the region of the controller).
+    /// AWS region (default: the controller's region).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub region: String,
     /// ARN of the IAM role to assume.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub role: String,
-    /// Tags of the repositories. A repository must have at least one of them.
+    /// Repository tags. A repository must have at least one of them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tag_filters: Vec<TagFilter>,
     /// True if all branches are included instead of only the default branch.
@@ -243,23 +245,23 @@ pub struct TagFilter {
     pub rest: UnknownFields,
 }
 
-/// Filter of repositories and their branches. All of its fields must match.
+/// Filter for repositories and their branches. A repository or branch must match all fields of the filter.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ScmFilter {
-    /// Regular expression that the name of the repository must match.
+    /// Regular expression that the repository name must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub repository_match: Option<String>,
     /// Regular expression that at least one label must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_match: Option<String>,
-    /// Regular expression that the name of the branch must match.
+    /// Regular expression that the branch name must match.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch_match: Option<String>,
-    /// Paths that must all exist.
+    /// Paths that must all exist in the repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths_exist: Vec<String>,
-    /// Paths none of which may exist.
+    /// Paths that must not exist in the repository.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paths_do_not_exist: Vec<String>,
     /// Unknown fields, preserved unchanged.

@@ -7,7 +7,7 @@ use crate::argo::UnknownFields;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BasicAuth {
-    /// Name of the user.
+    /// User name.
     pub username: String,
     /// Reference to the Secret entry that contains the password.
     pub password_ref: SecretKey,

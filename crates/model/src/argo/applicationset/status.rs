@@ -15,7 +15,7 @@ pub struct ApplicationSetStatus {
     /// Status of each Application in the progressive sync.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub application_status: Vec<ApplicationSetApplicationStatus>,
-    /// Applications of the ApplicationSet. Their number is limited.
+    /// The ApplicationSet's Applications. The length of the list is limited.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub resources: Vec<ResourceStatus>,
     /// Total number of Applications.
@@ -30,7 +30,7 @@ pub struct ApplicationSetStatus {
 }
 
 impl ApplicationSetStatus {
-    /// Returns true if no field is set.
+    /// Returns true if all fields are unset.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
@@ -47,7 +47,7 @@ pub struct ApplicationSetCondition {
     /// `True`, `False` or `Unknown`.
     #[serde(default)]
     pub status: String,
-    /// Machine-readable reason in one word.
+    /// Machine-readable reason, in CamelCase.
     #[serde(default)]
     pub reason: String,
     /// Human-readable reason.
@@ -75,7 +75,7 @@ pub struct ApplicationSetApplicationStatus {
     /// Human-readable reason for the status.
     #[serde(default)]
     pub message: String,
-    /// Number of the step, starting at 1. `-1` if the Application is in no step.
+    /// Number of the step, starting at 1. `-1` if the Application isn't in any step.
     #[serde(default)]
     pub step: String,
     /// Target revisions, one for each source. Older versions of the controller wrote null.
@@ -96,18 +96,18 @@ fn null_as_empty<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Strin
 /// Status of an Application in a progressive sync.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum MemberStatus {
-    /// Its step has not started.
+    /// The Application's step has not started.
     #[default]
     Waiting,
-    /// Its sync has not started.
+    /// The Application's sync has not started.
     Pending,
-    /// Its sync is running, or it is not healthy yet.
+    /// The Application's sync is running, or the Application is not healthy yet.
     Progressing,
-    /// It is synced and healthy.
+    /// The Application is synced and healthy.
     Healthy,
-    /// It was rolled back to its previous revision after a step had failed.
+    /// The Application was rolled back to its previous revision after a step failed.
     RolledBack,
-    /// An unknown status.
+    /// Any other status.
     #[serde(untagged)]
     Other(String),
 }

@@ -13,13 +13,13 @@ pub struct ApplicationSetStrategy {
     /// Type of the strategy: `AllAtOnce` (default) or `RollingSync`. The schema accepts any string.
     #[serde(default, rename = "type", skip_serializing_if = "String::is_empty")]
     pub kind: String,
-    /// Steps of the strategy `RollingSync`. Other strategies have none.
+    /// Steps of the `RollingSync` strategy. Other strategies don't have steps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling_sync: Option<RolloutSteps>,
     /// Order of deletion: `AllAtOnce` (default), `Reverse` or `Custom`. The schema accepts any string.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub deletion_order: String,
-    /// Steps of the deletion order `Custom`. Not part of Argo CD's definition.
+    /// Steps of the `Custom` deletion order. Not part of Argo CD's definition.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deletion_sync: Option<RolloutSteps>,
     /// Unknown fields, preserved unchanged.
@@ -38,11 +38,11 @@ pub struct RolloutSteps {
     pub rest: UnknownFields,
 }
 
-/// Step: a selection of Applications and the maximum number of concurrent updates.
+/// Step of a rollout: selected Applications, and the maximum number of concurrent updates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutStep {
-    /// Requirements on the labels of the Applications. All of them must hold.
+    /// Requirements that an Application's labels must meet. All of them are required.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub match_expressions: Vec<MatchExpression>,
     /// Maximum number of concurrent updates, as a number or a percentage such as `10%` (default: all).
@@ -60,7 +60,8 @@ pub struct MatchExpression {
     /// Name of the label.
     #[serde(default)]
     pub key: String,
-    /// Operator: `In` or `NotIn`. Selectors also support `Exists` and `DoesNotExist`. The schema accepts any string.
+    /// Operator: `In` or `NotIn`. Selectors also support `Exists` and `DoesNotExist`. The schema accepts any
+    /// string.
     #[serde(default)]
     pub operator: String,
     /// Values that the operator compares the label with.
@@ -71,13 +72,13 @@ pub struct MatchExpression {
     pub rest: UnknownFields,
 }
 
-/// Number, or a string such as `10%`.
+/// A number, or a string such as `10%`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum IntOrString {
     /// Number of Applications.
     Int(i64),
-    /// String: a percentage of the Applications, such as `10%`.
+    /// Percentage of the Applications, such as `10%`.
     String(String),
 }
 
@@ -95,8 +96,9 @@ impl JsonSchema for IntOrString {
         "IntOrString".into()
     }
 
-    /// The schema permits any value. With `x-kubernetes-int-or-string`, Kubernetes 1.20 ignores the schema during apply and
-    /// treats each list as atomic. Values of other types are rejected when the resource is read.
+    /// Returns a schema that allows any value. With `x-kubernetes-int-or-string`, Kubernetes 1.20 ignores the
+    /// schema during apply and treats each list as atomic. Values of other types are rejected when the
+    /// resource is read.
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({"x-kubernetes-preserve-unknown-fields": true})
     }

@@ -1,4 +1,4 @@
-//! Comparison of Tidegate's and Argo CD's definitions, keyword by keyword.
+//! Keyword-by-keyword comparison of Tidegate's and Argo CD's definitions.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use super::{PAIRS, PRESERVE_UNKNOWN_FIELDS, schema};
 /// Difference between the definitions at one path.
 struct Difference {
     path: String,
-    /// Schema keyword; `field` if only one of the definitions has the field.
+    /// Schema keyword, or `field` if only one of the definitions has the field.
     keyword: String,
     theirs: Value,
     ours: Value,
@@ -17,7 +17,7 @@ struct Difference {
 
 type DifferencePredicate = fn(&Difference) -> bool;
 
-/// Intended differences with their reasons.
+/// Intended differences, and the reasons for them.
 const INTENDED_DIFFERENCES: [(&str, DifferencePredicate); 6] = [
     ("unknown fields are kept, and reported: a server drops what no definition names", |one| {
         one.keyword == PRESERVE_UNKNOWN_FIELDS && one.theirs.is_null() && one.ours == json!(true)
@@ -57,7 +57,7 @@ fn is_default(word: &str, value: &Value) -> bool {
     }
 }
 
-/// Returns a value in canonical order, unless its order matters.
+/// Returns a value in canonical order, unless the order is significant.
 fn canonical_value(word: &str, value: &Value) -> Value {
     let Some(entries) = value.as_array().filter(|_| ["required", "enum", "anyOf"].contains(&word)) else {
         return value.clone();
@@ -103,7 +103,7 @@ fn compare_schemas(path: &str, theirs: &Value, ours: &Value, found: &mut Vec<Dif
     go_on(format!("{path}{{}}"), theirs.get("additionalProperties"), ours.get("additionalProperties"));
 }
 
-/// The definitions are compared in both directions.
+/// Compares the definitions in both directions.
 #[test]
 fn definitions_differ_only_where_intended() {
     let mut used = BTreeSet::new();
@@ -140,7 +140,7 @@ fn definitions_differ_only_where_intended() {
     }
 }
 
-/// Fields that Tidegate's definition lacks are inside objects that preserve unknown fields.
+/// Any field that is missing in Tidegate's definition is inside an object that preserves unknown fields.
 #[test]
 fn fields_that_only_argo_cd_defines_are_preserved() {
     fn walk(path: &str, theirs: &Value, ours: &Value, count: &mut usize) {

@@ -1,5 +1,5 @@
-//! Tidegate's custom resource definitions, compared with Argo CD v3.5.1: both accept the same resources, and
-//! Tidegate can read every accepted resource.
+//! Comparison of Tidegate's custom resource definitions with those of Argo CD v3.5.1: both accept the same
+//! resources, and Tidegate can read every accepted resource.
 
 mod comparison;
 mod properties;
@@ -12,23 +12,23 @@ use std::sync::LazyLock;
 use serde_json::{Value, json};
 use tidegate_model::argo::all_crds;
 
-/// Path of the schema in a definition.
+/// JSON pointer to the schema within a definition.
 const SCHEMA: &str = "/spec/versions/0/schema/openAPIV3Schema";
 const PRESERVE_UNKNOWN_FIELDS: &str = "x-kubernetes-preserve-unknown-fields";
 const INT_OR_STRING: &str = "x-kubernetes-int-or-string";
 
-/// Argo CD's definition and Tidegate's definition of one kind.
+/// Definitions of one kind by Argo CD and by Tidegate.
 struct Pair {
     kind: &'static str,
     theirs: Value,
     ours: Value,
-    /// Tidegate's schema without the additions for Kubernetes 1.20.
+    /// Tidegate's schema without the parts that are relaxed for Kubernetes 1.20.
     strict: Value,
-    /// Fields that both definitions have.
+    /// Fields that both definitions contain.
     shared: Value,
 }
 
-/// Kinds for which Argo CD's definition is available, in a folder next to the repository.
+/// Kinds for which Argo CD's definition is available in a folder next to the repository.
 static PAIRS: LazyLock<Vec<Pair>> = LazyLock::new(|| {
     let own = all_crds();
     let files = [
@@ -56,8 +56,8 @@ fn schema(definition: &Value) -> &Value {
     definition.pointer(SCHEMA).unwrap()
 }
 
-/// Restricts integer-or-string fields, which Tidegate's definition leaves open for Kubernetes 1.20. Values
-/// are compared by their meaning.
+/// Restricts integer-or-string fields, which Tidegate's definition leaves unrestricted for Kubernetes 1.20.
+/// Values are compared by meaning.
 fn close_numbers(schema: &mut Value) {
     let fields = schema.get_mut("properties").and_then(Value::as_object_mut);
     for (name, field) in fields.into_iter().flatten() {
@@ -85,7 +85,7 @@ fn without_nullable(schema: &Value) -> Value {
     }
 }
 
-/// Returns the fields of a schema that the other schema has too.
+/// Returns the fields of one schema that also exist in the other.
 fn shared_fields(one: &Value, other: &Value) -> Value {
     let mut both = one.clone();
     if let Some(fields) = both.get_mut("properties").and_then(Value::as_object_mut) {
@@ -103,7 +103,7 @@ fn shared_fields(one: &Value, other: &Value) -> Value {
     both
 }
 
-/// Returns true if a schema accepts any value, or any object.
+/// Returns true if a schema accepts any value or any object.
 fn accepts_anything(schema: &Value) -> bool {
     let says = |word: &str| schema.get(word).is_some();
     says(PRESERVE_UNKNOWN_FIELDS)

@@ -10,7 +10,7 @@ use super::server::{accepts, drop_nulls, field, validation_errors};
 use super::values::{Fields, Tape, ValueGenerator};
 use super::{INT_OR_STRING, PAIRS, Pair, accepts_anything, schema};
 
-/// Fields for which absence differs from zero.
+/// Fields in which zero and absence have different meanings.
 const PRESERVED_ZERO_FIELDS: [&str; 9] = [
     ".automated.enabled",
     ".automated.prune",
@@ -35,7 +35,7 @@ fn is_zero(value: &Value) -> bool {
     }
 }
 
-/// Collects values that were written but not read, and values that were read but not written.
+/// Collects values that are lost when read, and values that appear although they weren't written.
 fn collect_losses(path: &str, schema: &Value, written: &Value, read: &Value, found: &mut Vec<String>) {
     if accepts_anything(schema) {
         if written != read {
@@ -57,7 +57,7 @@ fn collect_losses(path: &str, schema: &Value, written: &Value, read: &Value, fou
                 }
             }
             let more = after.iter().filter(|(name, value)| !before.contains_key(*name) && !is_zero(value));
-            // Argo CD omits an unknown health.
+            // Argo CD omits a health status that is unknown.
             let is_health = |name: &str, value: &Value| name == "status" && value == "Unknown";
             found.extend(
                 more.filter(|(name, value)| !is_health(name, value))
@@ -75,7 +75,7 @@ fn collect_losses(path: &str, schema: &Value, written: &Value, read: &Value, fou
                 found.push(format!("{path}: {before} is read as {after}"));
             }
         }
-        // Not tested yet.
+        // An empty sync status means that no comparison has run yet.
         (Value::String(before), Value::String(after)) if before.is_empty() && after == "Unknown" => {}
         _ if written == read => {}
         _ => found.push(format!("{path}: {written} is read as {read}")),
@@ -88,14 +88,14 @@ fn assert_read_as<T: Resource + Serialize>(written: &Value, kept: &Value, strict
     let mut lost = Vec::new();
     collect_losses("", strict, kept, &back, &mut lost);
     assert!(lost.is_empty(), "{lost:#?}");
-    // A file is read the same way as the resource that a server creates from it.
+    // A file is read in the same way as the resource that a server creates from it.
     let file = argo::read_resource::<T>(written).unwrap_or_else(|error| panic!("{error}, of {written:#}"));
     let mut file = serde_json::to_value(&file).unwrap();
     drop_nulls(strict, &mut file);
     assert_eq!(file, back);
 }
 
-/// Asserts that a written resource is read without loss after a server has accepted it.
+/// Asserts that a resource is read without loss after a server has accepted it.
 fn assert_read(pair: &Pair, written: &Value) {
     let mut kept = written.clone();
     drop_nulls(&pair.strict, &mut kept);
@@ -114,7 +114,8 @@ fn assert_both_accept(pair: &Pair, value: &Value) {
     assert_read(pair, value);
 }
 
-/// Replaces the value at one location with an invalid or different value, and returns a description.
+/// Replaces the value at a random location with an invalid or different value, and returns a description of
+/// the change.
 fn corrupt_value(tape: &mut Tape<'_>, path: &mut String, schema: &Value, value: &mut Value) {
     let inner = match &*value {
         Value::Object(fields) if !accepts_anything(schema) => fields.len(),
@@ -168,7 +169,7 @@ fn generate_resource(pair: &Pair, from: &Value, tape: &[u8], fields: Fields, unk
     ValueGenerator { tape: Tape::new(tape), fields, unknown }.resource(pair.kind, from)
 }
 
-/// Resources with all fields, and with only the required ones.
+/// Resources with all fields, and resources with only the required fields.
 #[test]
 fn resources_with_all_fields_and_none_are_accepted_and_read() {
     for pair in PAIRS.iter() {
@@ -180,7 +181,7 @@ fn resources_with_all_fields_and_none_are_accepted_and_read() {
     }
 }
 
-/// Number of resources per verdict.
+/// Number of resources for each verdict.
 #[derive(Default)]
 struct Verdicts {
     accepted: usize,
@@ -193,7 +194,7 @@ fn compare_verdicts(pair: &Pair, tape: &[u8], verdicts: &mut Verdicts) {
     let mut path = String::new();
     corrupt_value(&mut Tape::new(&backwards), &mut path, &pair.shared, &mut value);
     let by_them = validation_errors(schema(&pair.theirs), &value);
-    // Without the values that are accepted only for Kubernetes 1.20.
+    // Validates without the values that are accepted only for Kubernetes 1.20.
     let by_us = validation_errors(&pair.strict, &value);
     let is_same = by_them.is_empty() == by_us.is_empty();
     assert!(is_same, "{path}: {by_them:#?}, and {by_us:#?} of {value:#}");

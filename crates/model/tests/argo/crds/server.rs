@@ -1,10 +1,12 @@
-//! Validation of a custom resource by an API server, as Kubernetes documents it for structural schemas.
+//! Validation of a custom resource as an API server does it, according to the Kubernetes documentation on
+//! structural schemas.
 
 use serde_json::{Map, Value};
 
 use super::{INT_OR_STRING, PRESERVE_UNKNOWN_FIELDS};
 
-/// Returns the validation errors of a resource after pruning. Each error has a path and the expected value.
+/// Returns the errors found when validating a resource after pruning. Each error contains a path and the
+/// expected value.
 pub(super) fn validation_errors(schema: &Value, value: &Value) -> Vec<String> {
     let mut value = value.clone();
     drop_nulls(schema, &mut value);
@@ -13,12 +15,12 @@ pub(super) fn validation_errors(schema: &Value, value: &Value) -> Vec<String> {
     found
 }
 
-/// Returns true if the resource is accepted.
+/// Returns true if the schema accepts the resource.
 pub(super) fn accepts(schema: &Value, value: &Value) -> bool {
     validation_errors(schema, value).is_empty()
 }
 
-/// Removes fields that are null but not nullable, as an API server does.
+/// Removes null fields that are not nullable, as an API server does.
 pub(super) fn drop_nulls(schema: &Value, value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -69,7 +71,8 @@ fn check(path: &str, schema: &Value, value: &Value, found: &mut Vec<String>) {
                 let names = wanted.as_array().unwrap().iter().map(|name| name.as_str().unwrap());
                 names.into_iter().all(|name| value.get(name).is_some())
             }
-            // Folders of an unsupported feature have the only pattern.
+            // The only pattern in the definitions applies to folders of a feature that Tidegate doesn't
+            // support.
             "pattern" => {
                 assert_eq!(wanted, "^.{2,}|[^./]$");
                 length(value) > 1 || !["", ".", "/"].contains(&value.as_str().unwrap())

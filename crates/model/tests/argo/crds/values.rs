@@ -1,5 +1,5 @@
-//! Values that a schema allows, generated from a tape of choices. After the end of the tape, each choice is
-//! the smallest one.
+//! Generation of values that a schema allows, driven by a tape of choices. After the end of the tape, every
+//! choice is the smallest one.
 
 use serde_json::{Map, Value, json};
 
@@ -25,23 +25,23 @@ impl<'t> Tape<'t> {
     }
 }
 
-/// Selection of optional fields.
+/// Selection of the optional fields to generate.
 #[derive(Clone, Copy)]
 pub(super) enum Fields {
     All,
-    /// One field out of N, sometimes null.
+    /// One in N fields, some of them null.
     Some(usize),
 }
 
 const HEALTH: [&str; 6] = ["Healthy", "Progressing", "Degraded", "Suspended", "Missing", "Unknown"];
 const SYNC: [&str; 4] = ["Synced", "OutOfSync", "Unknown", ""];
 
-/// Values for fields in which Argo CD's definition allows any text although its implementation knows only
-/// these values. All other values are recomputed.
+/// Values for fields in which Argo CD's definition allows any string although its implementation recognizes
+/// only these values. It recomputes all other values.
 const KNOWN_TEXTS: [(&str, &[&str]); 5] = [
     (".health.status", &HEALTH),
     (".status.sync.status", &SYNC),
-    // Argo CD omits an empty status.
+    // Argo CD omits a status that is empty.
     (".status.resources.status", &["Synced", "OutOfSync", "Unknown"]),
     (".operationState.phase", &["Running", "Terminating", "Failed", "Error", "Succeeded"]),
     (".currentOperation.phase", &["Hydrating"]),
@@ -50,7 +50,7 @@ const TEXTS: [&str; 8] = ["", "a", "true", "10%", "{{ .name }}", "*", "Zürich \
 const TIMES: [&str; 3] = ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678901Z", "2026-01-02T03:04:05+02:00"];
 const NUMBERS: [i64; 5] = [0, 1, -1, i64::MAX, i64::MIN];
 
-/// Generator of values for schemas.
+/// Generator of values that match a schema.
 pub(super) struct ValueGenerator<'t> {
     pub(super) tape: Tape<'t>,
     pub(super) fields: Fields,
@@ -106,7 +106,7 @@ impl ValueGenerator<'_> {
             let is_there = match self.fields {
                 _ if is_required(name) => 1,
                 Fields::All => 1,
-                // The last choice omits the field, so fields are omitted after the end of the tape.
+                // The last choice omits the field, so all fields are omitted after the end of the tape.
                 Fields::Some(of) => match self.tape.next_below(of * 8) {
                     choice if choice + 8 < of * 8 => 0,
                     choice if choice + 1 == of * 8 => 2,
@@ -155,7 +155,7 @@ impl ValueGenerator<'_> {
         }
     }
 
-    /// Generates a value for a place that accepts anything.
+    /// Generates a value where the schema accepts anything.
     fn any_value(&mut self) -> Value {
         let all =
             [json!({"b": {"c": [null, 1.5, false, ""]}}), json!([]), json!(null), json!("x"), json!({})];

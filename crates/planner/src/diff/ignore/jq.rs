@@ -1,9 +1,9 @@
-//! jq path expressions, limited to expressions that select fields to ignore.
+//! jq path expressions, restricted to those that select fields to ignore.
 //!
-//! jq is a programming language, and its programs can run forever. Only a small part of it is needed to
-//! select fields, so only that part is accepted: every step descends into the object, values are never
-//! computed, references never point back up, and everything that multiplies work is counted. The size of the
-//! object therefore bounds the work, without a timeout.
+//! jq is a programming language, and its programs can run forever. Selecting fields requires only a small
+//! part of it, so only that part is accepted. Every step descends into the object, values are never computed,
+//! references never point back up, and everything that multiplies the work is counted. The object's size
+//! therefore bounds the work without a timeout.
 
 use jaq_core::load::lex::StrPart;
 use jaq_core::load::parse::{BinaryOp, Term};
@@ -19,21 +19,22 @@ use super::super::path::{Path, Step};
 
 /// Maximum length of an expression in bytes. Real expressions have fewer than a hundred.
 const LENGTH_MAX: usize = 1_000;
-/// Maximum nesting of brackets, because the parser recurses.
+/// Maximum nesting depth of brackets, because the parser is recursive.
 const NESTING_MAX: usize = 32;
-/// Maximum number of `..` in an expression: each can multiply the work by the size of the object.
+/// Maximum number of `..` operators in an expression. Each one can multiply the work by the size of the
+/// object.
 const DESCENTS_MAX: usize = 2;
-/// Maximum number of lists built in an expression.
+/// Maximum number of list constructors in an expression.
 const LISTS_MAX: usize = 4;
-/// Maximum number of ways to reach the same field through commas and alternatives.
+/// Maximum number of ways in which commas and alternatives can reach the same field.
 const BRANCHES_MAX: usize = 256;
-/// Maximum number of fields that an expression may name in one object.
+/// Maximum number of fields that an expression may select in one object.
 const PATHS_MAX: usize = 10_000;
 /// Maximum memory of a compiled regular expression in bytes.
 const REGEX_BYTES_MAX: usize = 1 << 18;
 
-/// Functions that an expression may call: name and number of arguments. None of them can loop or return a value larger than
-/// its input.
+/// Functions that an expression may call: name and number of arguments. These functions can't loop and can't
+/// return a value larger than their input.
 const ALLOWED_FUNCTIONS: [(&str, usize); 34] = [
     ("all", 0),
     ("all", 1),
@@ -71,7 +72,7 @@ const ALLOWED_FUNCTIONS: [(&str, usize); 34] = [
     ("values", 0),
 ];
 
-/// Allowed functions that jaq lacks in this form.
+/// Allowed functions that jaq doesn't provide in this form.
 const FUNCTION_DEFINITIONS: &str = r#"
 def null: [][0];
 def keys: keys_unsorted | sort;
@@ -84,7 +85,7 @@ def arrays: select(type == "array");
 def objects: select(type == "object");
 "#;
 
-/// Reason for rejecting a jq expression.
+/// Reason why a jq expression is rejected.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JqError {
     /// The expression is too long or nested too deeply.
@@ -93,23 +94,25 @@ pub enum JqError {
     /// The expression is not valid jq.
     #[error("it is not valid jq")]
     Syntax,
-    /// The expression uses a construct that doesn't select fields.
+    /// The expression contains something that doesn't select fields.
     #[error(
         "{0} cannot select fields; use a path such as .spec.containers[] | select(.name == \"a\") | .image"
     )]
     NotAPath(String),
-    /// The expression could take too long.
-    #[error("it could take too long; use `..`, lists, commas and `//` less often, or several expressions")]
+    /// Evaluating the expression could take too long.
+    #[error(
+        "it could take too long; use `..`, lists, commas and `//` less often, or split it into several expressions"
+    )]
     TooMuchWork,
 }
 
 type JqFilter = jaq_core::Filter<data::JustLut<Val>>;
 
-/// Compiled `jqPathExpressions` entry, which only selects fields.
+/// Compiled `jqPathExpressions` entry. It can only select fields.
 pub(super) struct Jq(JqFilter);
 
 impl Jq {
-    /// Compiles an expression. Returns an error if it does more than select fields.
+    /// Compiles an expression. Returns an error if it does anything other than select fields.
     pub fn compile(expression: &str) -> Result<Self, JqError> {
         check_size(expression)?;
         let term = load::parse(expression, |parser| parser.term()).ok_or(JqError::Syntax)?;
@@ -117,7 +120,8 @@ impl Jq {
         if cost.count_paths(&term)? > BRANCHES_MAX || cost.descents > DESCENTS_MAX || cost.lists > LISTS_MAX {
             return Err(JqError::TooMuchWork);
         }
-        // The expression was first parsed on its own, so its brackets match. The line break ends a comment.
+        // The expression has already been parsed on its own, so its brackets match. The line break ends a
+        // trailing comment.
         let code = format!("path({expression}\n)");
         let definitions = load::parse(FUNCTION_DEFINITIONS, |parser| parser.defs()).ok_or(JqError::Syntax)?;
         let arena = Arena::default();
@@ -158,7 +162,7 @@ fn check_size(expression: &str) -> Result<(), JqError> {
     if expression.len() > LENGTH_MAX { Err(JqError::TooLarge) } else { Ok(()) }
 }
 
-/// Factors that multiply the work of an expression.
+/// Factors that multiply the work of evaluating an expression.
 #[derive(Default)]
 struct WorkEstimate {
     descents: usize,
@@ -166,8 +170,8 @@ struct WorkEstimate {
 }
 
 impl WorkEstimate {
-    /// Returns the number of ways in which an expression can reach the same value. Rejects constructs that
-    /// don't select fields.
+    /// Returns the number of ways in which an expression can reach the same value. Rejects expressions that
+    /// don't only select fields.
     fn count_paths(&mut self, term: &Term<&str>) -> Result<usize, JqError> {
         let refused = |what: &str| Err(JqError::NotAPath(what.to_owned()));
         Ok(match term {
@@ -250,7 +254,7 @@ impl WorkEstimate {
     }
 }
 
-/// Returns the function `regex_test_function(regex)` with bounded memory.
+/// Returns the function `regex_test_function(regex)`, whose memory use is bounded.
 fn regex_test_function() -> jaq_core::native::Fun<data::JustLut<Val>> {
     let test: Native<jaq_core::RunPtr<data::JustLut<Val>>> = ("test", v(1), |cv| {
         unary(cv, |text: Val, pattern: Val| {
@@ -279,8 +283,8 @@ fn to_jq(value: &Value) -> Val {
     }
 }
 
-/// Converts a jq path. Returns `None` if it isn't a path, and `Some(None)` if it counts from the end of a
-/// list that is missing or too short.
+/// Converts a jq path. Returns `None` if the value isn't a path, and `Some(None)` if the path counts from the
+/// end of a list that is missing or too short.
 fn to_path(path: &Val, object: &Value) -> Option<Option<Path>> {
     let Val::Arr(steps) = path else { return None };
     let mut path = Path::default();

@@ -1,4 +1,4 @@
-//! Rules for ignored fields of objects.
+//! Rules that determine which fields of an object are ignored.
 
 mod jq;
 
@@ -10,45 +10,47 @@ use super::path::{Path, find_pointer};
 use jq::Jq;
 pub use jq::JqError;
 
-/// Error in an entry of `ignoreDifferences`. The entry's other fields stay in effect.
+/// Error in an entry of `ignoreDifferences`. The entry's other fields remain in effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IgnoreError {
-    /// Entry without a kind, which never matches.
+    /// The entry has no kind, so it never matches.
     #[error("entry {entry} has no kind; set a kind, or \"*\" for all")]
     NoKind {
-        /// Number of the entry, counted from 1.
+        /// Number of the entry, starting at 1.
         entry: usize,
     },
-    /// Entry that doesn't specify any fields.
-    #[error("entry {entry} ignores nothing; set jsonPointers, jqPathExpressions or managedFieldsManagers")]
+    /// The entry doesn't specify any fields.
+    #[error(
+        "entry {entry} does not ignore anything; set jsonPointers, jqPathExpressions or managedFieldsManagers"
+    )]
     NoFields {
-        /// Number of the entry, counted from 1.
+        /// Number of the entry, starting at 1.
         entry: usize,
     },
-    /// Pattern with wildcards other than `*` and `?`.
+    /// A pattern contains wildcards other than `*` and `?`.
     #[error(
         "entry {entry}: pattern {pattern:?} has wildcards other than * and ?; use one entry for each kind"
     )]
     Pattern {
-        /// Number of the entry, counted from 1.
+        /// Number of the entry, starting at 1.
         entry: usize,
-        /// Pattern of the group or kind.
+        /// Pattern for the group or kind.
         pattern: String,
     },
-    /// Invalid JSON pointer.
+    /// A JSON pointer is invalid.
     #[error("entry {entry}: invalid JSON pointer {pointer:?}; use a path such as /spec/replicas")]
     Pointer {
-        /// Number of the entry, counted from 1.
+        /// Number of the entry, starting at 1.
         entry: usize,
         /// The invalid pointer.
         pointer: String,
     },
-    /// Invalid path expression.
+    /// A jq path expression is invalid.
     #[error("entry {entry}: invalid jq expression {expression:?}: {cause}")]
     Jq {
-        /// Number of the entry, counted from 1.
+        /// Number of the entry, starting at 1.
         entry: usize,
-        /// The expression as written.
+        /// The expression as the user wrote it.
         expression: String,
         /// Reason why the expression is invalid.
         cause: JqError,
@@ -67,7 +69,7 @@ struct Rule {
 }
 
 impl IgnoreRules {
-    /// Compiles entries. Invalid entries do not affect the others.
+    /// Compiles entries. Invalid entries don't affect the others.
     pub fn compile(entries: &[IgnoreDifference]) -> (Self, Vec<IgnoreError>) {
         let mut errors = Vec::new();
         let mut rules = Vec::new();
@@ -98,8 +100,8 @@ impl IgnoreRules {
         self.rules.iter().any(|rule| rule.applies_to(object))
     }
 
-    /// Returns the ignored places in `value`, which is the compared part of `object`. `object` is a target or
-    /// a live object; `live` provides the field owners.
+    /// Returns the paths to ignore in `value`, which is the compared part of `object`. `object` is a target
+    /// or a live object, and `live` provides the field owners.
     pub fn paths(&self, object: &Object, value: &Value, live: &Object) -> Vec<Path> {
         let mut paths = Vec::new();
         for rule in self.rules.iter().filter(|rule| rule.applies_to(object)) {
@@ -145,11 +147,11 @@ fn check_entry(entry: usize, scope: &IgnoreDifference, errors: &mut Vec<IgnoreEr
     }
 }
 
-/// Matches a pattern: `*` matches any text, `?` any single character.
+/// Matches a pattern in which `*` matches any text and `?` matches any single character.
 fn matches_glob(pattern: &str, text: &str) -> bool {
     let (pattern, text): (Vec<char>, Vec<char>) = (pattern.chars().collect(), text.chars().collect());
     let (mut at, mut read) = (0, 0);
-    // Position of the last `*`, and the length of the text that it has matched so far.
+    // Position of the last `*`, and the length of the text that it matches so far.
     let mut star: Option<(usize, usize)> = None;
     while read < text.len() {
         match pattern.get(at) {

@@ -17,7 +17,7 @@ fn target(kind: &str, container: Value) -> Object {
     }))
 }
 
-/// Adds the fields that a server fills in.
+/// Returns the target with the fields that a server fills in.
 fn with_server_defaults(target: &Object) -> Object {
     let mut value = target.as_value().clone();
     let spec = match target.kind() {
@@ -36,7 +36,7 @@ fn with_server_defaults(target: &Object) -> Object {
     object(value)
 }
 
-/// Returns the server's records for a manager that has written the whole value.
+/// Returns the `managedFields` that the server records for a manager that wrote the whole value.
 fn managed_fields_of(value: &Value) -> Value {
     let mut notes = serde_json::Map::new();
     for (name, below) in value.as_object().unwrap() {
@@ -57,7 +57,7 @@ fn managed_fields_of(value: &Value) -> Value {
     Value::Object(notes)
 }
 
-/// Returns the object after its creation or replacement, including its controller's changes.
+/// Returns the object after it was created or replaced, including changes by its controller.
 fn live_object(target: &Object) -> Object {
     let mut value = with_server_defaults(target).as_value().clone();
     let mut ours = json!({"f:spec": managed_fields_of(&value["spec"])});
@@ -94,7 +94,7 @@ fn server_defaults_are_not_a_difference() {
             "{kind}: the managed fields alone are not enough"
         );
         assert_eq!(changed_paths(&target, &live, &with_server_defaults(&target)), [""; 0], "{kind}");
-        // From now on the object is applied, so fields that Tidegate owns by updates are taken over, as
+        // If the object is applied from now on, fields that Tidegate owns through updates are taken over as
         // before.
         let mut applied = target.clone();
         applied.set_annotation("argocd.argoproj.io/sync-options", "Prune=false");
@@ -132,7 +132,8 @@ fn added_and_removed_manifest_fields_are_differences() {
     }
 }
 
-/// Admission adds volumes with random names to a Pod and records them along with the other fields.
+/// During admission, the server adds volumes with random names to a Pod and records them along with the other
+/// fields.
 #[test]
 fn generated_item_names_are_not_a_difference() {
     let pod = |volumes: &[&str]| {

@@ -1,4 +1,4 @@
-//! Recorded events of an operation and the resulting spans.
+//! Tests with an operation's recorded events and the resulting spans.
 
 use std::collections::BTreeSet;
 
@@ -144,7 +144,7 @@ fn attribute<'a>(span: &'a Span, name: &str) -> &'a Value {
     span.attributes.iter().find(|(other, _)| *other == name).map_or(&Value::Null, |(_, value)| value)
 }
 
-/// Returns parent, name, times, outcome and failure of each span.
+/// Returns the parent, name, times, outcome and failure of each span.
 fn describe_spans(spans: &[Span]) -> Vec<(String, i64, i64, String, Option<String>)> {
     let name = |span: &Span| {
         let of_wave = attribute(span, "tidegate.attempt").as_i64().map(|attempt| format!("#{attempt} "));
@@ -182,7 +182,7 @@ fn an_operation_consists_of_phases_waves_and_tasks() {
         ("sync / #1 Sync / #1 wave 0", 6_100, 6_400, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 0 / #1 create ConfigMap settings", 6_100, 6_300, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 1", 6_500, 9_000, "Failed", failed),
-        // The event doesn't have a time of its own; the object was gone before the next known time.
+        // The event doesn't have its own time. The object was deleted before the next known time.
         ("sync / #1 Sync / #1 wave 1 / #1 prune Secret old", 6_600, 9_000, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 1 / #1 apply Pod server", 6_700, 9_000, "Failed", Some("no such image")),
         ("sync / #2 Sync", 10_100, 12_000, "Succeeded", None),
@@ -266,7 +266,7 @@ fn spans_follow_the_protocol() {
 #[test]
 fn spans_that_end_early_are_stopped() {
     let mut events = sample_events();
-    // A person terminates the operation while the hook is running, so the hook is stopped.
+    // A user terminates the operation while the hook is running, so the hook is stopped.
     events.truncate(10);
     let message = "Operation terminated".to_owned();
     events.extend([

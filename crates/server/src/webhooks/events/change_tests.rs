@@ -14,7 +14,8 @@ fn parsed_changes(provider: Provider, event: &str, body: &str) -> Vec<Repository
 
 const SHOP: &str = "https://example.com/org/shop";
 
-/// <https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request>, and Gitea's equivalents.
+/// Documented at <https://docs.github.com/en/webhooks/webhook-events-and-payloads#pull_request>, and Gitea's
+/// equivalents.
 #[test]
 fn github_and_gitea_events_are_parsed() {
     let body = |action: &str| {
@@ -55,8 +56,8 @@ fn github_and_gitea_events_are_parsed() {
     }
 }
 
-/// <https://docs.gitlab.com/user/project/integrations/webhook_events/#merge-request-events>, and
-/// <https://docs.gitlab.com/administration/system_hooks/>.
+/// Documented at <https://docs.gitlab.com/user/project/integrations/webhook_events/#merge-request-events>,
+/// and <https://docs.gitlab.com/administration/system_hooks/>.
 #[test]
 fn gitlab_events_are_parsed() {
     let body = |action: &str| {
@@ -92,8 +93,8 @@ fn gitlab_events_are_parsed() {
     }
 }
 
-/// <https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/#Pull-request-events>, and the page of the same name for
-/// Bitbucket Data Center.
+/// Documented at <https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/#Pull-request-events>,
+/// and the page of the same name for Bitbucket Data Center.
 #[test]
 fn bitbucket_and_bitbucket_server_events_are_parsed() {
     let body = r#"{"pullrequest": {"id": 1}, "repository": {"full_name": "org/shop", "links": {"html": {"href": "https://bitbucket.org/org/shop"}}}}"#;
@@ -131,6 +132,7 @@ fn bitbucket_and_bitbucket_server_events_are_parsed() {
     }
 }
 
+/// Documented at
 /// <https://learn.microsoft.com/en-us/azure/devops/service-hooks/events#git.pullrequest.created>
 #[test]
 fn azure_devops_events_are_parsed() {
@@ -151,7 +153,7 @@ fn azure_devops_events_are_parsed() {
     }
 }
 
-/// Generators that use branches also react to pushes.
+/// Pushes also affect generators that use branches.
 #[test]
 fn pushes_are_changes_for_branch_generators() {
     let push = r#"{"ref": "refs/heads/main", "before": "1", "repository": {"html_url": "https://example.com/org/shop"}}"#;
@@ -181,7 +183,7 @@ fn pushes_are_changes_for_branch_generators() {
     }
 }
 
-/// A truncated body is reported rather than silently ignored.
+/// A truncated body must be reported rather than silently ignored.
 #[test]
 fn a_truncated_body_is_an_error() {
     for (provider, event) in [

@@ -10,8 +10,8 @@ use super::{
 };
 use crate::problem::Problem;
 
-/// Pull request actions that affect generators, through its existence, its commit, or the fields that filters test. Reviews and
-/// comments have no effect.
+/// Pull request actions that affect generators, because they change the pull request's existence, its commit,
+/// or the fields that filters test. Reviews and comments have no effect.
 const GITHUB_PULL_REQUEST_ACTIONS: [&str; 10] = [
     "opened",
     "closed",

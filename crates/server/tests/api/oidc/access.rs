@@ -1,4 +1,4 @@
-//! Access after sign-in: who gets access, for how long, and to which pages.
+//! Access after sign-in: users with access, its duration, and the permitted pages.
 
 use serde_json::json;
 use tidegate_server::{Limits, Rate, Settings};
@@ -37,10 +37,10 @@ fn a_group_gives_only_its_role_and_sign_out_ends_the_session() {
             assert!(session.contains(part), "{session}");
         }
         assert!(ann.cookies.keys().all(|name| !name.contains("signing-in")), "{:?}", ann.cookies);
-        // The recorded name is the provider's, with a prefix that token names cannot have.
+        // The recorded name is the name from the provider, with a prefix that token names cannot have.
         let who = ann.session().await;
         assert_eq!((&who["name"], &who["role"]), (&json!("oidc:ann"), &json!("operator")));
-        // The log is not open here, so authenticated requests get this status.
+        // The log is not open in this test, so authenticated requests receive this status.
         assert_eq!(ann.get("/api/v1/applications", "").await.status, 503);
         let (csrf, origin) = (
             format!("x-tidegate-csrf: {}", who["csrf"].as_str().unwrap()),
@@ -66,7 +66,7 @@ fn a_group_gives_only_its_role_and_sign_out_ends_the_session() {
         let csrf = format!("x-tidegate-csrf: {}", who["csrf"].as_str().unwrap());
         let refused = server.request("POST", SYNC, &[&ben.cookie_header(), JSON, &csrf, &origin], "{}").await;
         assert_eq!((refused.status, refused.problem_code().as_str()), (403, "forbidden"));
-        // A session cannot be opened with the CSRF token of another session.
+        // The CSRF token of another session is rejected.
         assert_eq!(server.request("POST", SYNC, &[&cookie, JSON, &csrf, &origin], "{}").await.status, 403);
         let end = server
             .request("POST", "/api/v1/session/end", &[&ben.cookie_header(), JSON, &csrf, &origin], "{}")
@@ -74,7 +74,7 @@ fn a_group_gives_only_its_role_and_sign_out_ends_the_session() {
         assert_eq!(end.status, 200);
         assert_eq!(ben.get("/api/v1/applications", "").await.status, 401);
         assert_eq!(ann.get("/api/v1/applications", "").await.status, 503);
-        // The metadata and the keys of the provider are fetched once.
+        // The service fetches the provider's metadata and keys only once.
         assert_eq!(
             (provider.count(CONFIGURATION), provider.count("/keys"), provider.count("/token")),
             (1, 1, 2)
@@ -96,7 +96,7 @@ fn without_tokens_only_signed_in_people_have_access() {
         let body = json!({"token": OPERATOR}).to_string();
         let answer = server.request("POST", "/api/v1/session", &[JSON, &origin], &body).await;
         assert_eq!((answer.status, answer.problem_code().as_str()), (400, "bad-request"));
-        // If others can reach the service, its address must be configured.
+        // If other machines can reach the service, its address must be configured.
         let mut settings = Settings::new("0.0.0.0:0".parse().unwrap());
         let dir = tempfile::tempdir().unwrap();
         let path = write_file(&dir, "oidc.yaml", &provider.settings(""));
@@ -125,12 +125,14 @@ fn code_and_state_are_valid_once_and_in_their_own_browser() {
         let refused = (400, true, false);
         let mut ann = Browser::new(&test_server);
         let back = ann.start_login("").await;
-        // Another browser: one without cookies, and one with its own login in progress.
+        // Another browser tries to complete the login, first without cookies, then with its own login in
+        // progress.
         let mut ben = Browser::new(&test_server);
         assert_eq!(over(&ben.get(&back, "").await), refused);
         let own = ben.start_login("").await;
         assert_eq!(over(&ben.get(&back, "").await), refused);
-        // Her own state with another person's code, and the reverse. The provider or the cookie detects it.
+        // Ann's own state is used with another user's code, and the reverse. The provider or the cookie check
+        // detects this.
         let state =
             |target: &str| target.split_once("state=").unwrap().1.split('&').next().unwrap().to_owned();
         for wrong in [
@@ -148,7 +150,7 @@ fn code_and_state_are_valid_once_and_in_their_own_browser() {
         assert_eq!(ann.get(&back, "").await.status, 303);
         let mut again = Browser { server: &test_server, cookies };
         assert_eq!(over(&again.get(&back, "").await), refused, "the state was used");
-        // Another person's code with one's own state: the verifier does not match the code.
+        // If Eve uses another user's code with her own state, the verifier does not match the code.
         let mut eve = Browser::new(&test_server);
         let (theirs, mut victim) = (ann.start_login("").await, Browser::new(&test_server));
         let code = |target: &str| target.split_once("code=").unwrap().1.split('&').next().unwrap().to_owned();
@@ -156,7 +158,7 @@ fn code_and_state_are_valid_once_and_in_their_own_browser() {
         let response = eve.get(&own.replace(&code(&own), &code(&theirs)), "").await;
         assert!(response.status == 502 && response.body.contains("(invalid_grant)"), "{response:?}");
         assert!(!response.body.contains("<b>"), "{}", response.body);
-        // A used code with a valid state.
+        // A code that was already used is rejected, even with a valid state.
         let (first, second) = (victim.start_login("").await, code(&back));
         let response = victim.get(&first.replace(&code(&first), &second), "").await;
         assert!(response.body.contains("(invalid_grant)"), "{response:?}");
@@ -321,7 +323,7 @@ fn sessions_last_as_configured_and_sign_ins_are_rate_limited() {
         let set = response.headers.iter().find(|(_, value)| value.starts_with("tidegate-session-")).unwrap();
         assert!(set.1.contains("; Max-Age=5") || set.1.contains("; Max-Age=60"), "{}", set.1);
         assert!(ann.session().await["expiresInSeconds"].as_u64().unwrap() <= 60);
-        // Two of four are used.
+        // Two of four logins are in progress.
         let statuses = [
             ann.get(BEGIN, "").await.status,
             ann.get(BEGIN, "").await.status,

@@ -1,4 +1,4 @@
-//! Sign-in with a provider, over real connections.
+//! Tests of signing in with a provider, over real connections.
 
 mod access;
 mod provider;
@@ -22,7 +22,7 @@ use crate::provider::{Provider, ProviderBehavior, SECRET};
 const BEGIN: &str = "/api/v1/session/oidc";
 const WITH_SECRET: &str = "name: The Provider\nclientSecretFile: client-secret\n";
 
-/// Change to a well-behaved provider.
+/// Change to the behavior of a well-behaved provider.
 type ProviderChange = fn(&mut ProviderBehavior);
 
 /// Returns high limits, because tests sign in more often than unauthenticated callers may.
@@ -31,7 +31,7 @@ fn limits() -> Limits {
     Limits { unauthenticated_rate, provider_keys_interval: Duration::ZERO, ..Limits::default() }
 }
 
-/// Writes a file in a folder. Other users cannot read it.
+/// Writes a file in a folder. Other users cannot read the file.
 fn write_file(dir: &TempDir, name: &str, text: &str) -> PathBuf {
     let path = dir.path().join(name);
     fs::write(&path, text).unwrap();
@@ -39,7 +39,7 @@ fn write_file(dir: &TempDir, name: &str, text: &str) -> PathBuf {
     path
 }
 
-/// Starts a service with sign-in at this provider.
+/// Starts a service on which users can sign in with this provider.
 async fn serve(provider: &Provider, more: &str, limits: Limits) -> TestServer {
     serve_with_provider_settings(&provider.settings(more), limits).await
 }
@@ -119,7 +119,7 @@ impl<'s> Browser<'s> {
         response
     }
 
-    /// Goes to the provider, and returns the redirect address.
+    /// Starts a login with the provider, and returns the redirect address.
     async fn start_login(&mut self, next: &str) -> String {
         let started = self.get(&format!("{BEGIN}{next}"), "sec-fetch-site: same-origin\r\n").await;
         assert_eq!(started.status, 303, "{started:?}");

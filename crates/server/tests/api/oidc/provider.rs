@@ -80,7 +80,7 @@ fn an_invalid_provider_response_is_named_and_not_trusted() {
                 let limits = Limits { provider_bytes: 64 << 10, provider_timeout, ..limits() };
                 let server = serve(&provider, WITH_SECRET, limits).await;
                 let mut visitor = Browser::new(&server);
-                // If the time limit is short, another endpoint may have been too slow.
+                // With the short time limit, another endpoint may have been too slow.
                 while visitor.get(BEGIN, "").await.status != 303 {}
                 let response = visitor.sign_in("").await;
                 assert!(
@@ -139,7 +139,7 @@ fn provider_metadata_must_be_valid() {
             let told = visitor.get(BEGIN, "").await;
             assert!(told.status == 502 && told.body.contains(part), "{part}: {told:?}");
             assert_eq!(visitor.cookies.len(), 0);
-            // Once the provider works, people can sign in.
+            // Once the provider works again, users can sign in.
             provider.change(|manners| *manners = ProviderBehavior::default());
             assert_eq!(Browser::new(&server).sign_in("").await.status, 303, "{part}");
         }
@@ -160,7 +160,7 @@ fn provider_metadata_must_be_valid() {
     });
 }
 
-/// Puts TLS in front of a provider, at a separate address.
+/// Starts a TLS proxy in front of a provider, at a separate address.
 async fn with_tls(pair: &CertifiedKey<KeyPair>, manners: ProviderBehavior) -> Provider {
     let key = PrivateKeyDer::from_pem_slice(pair.signing_key.serialize_pem().as_bytes()).unwrap();
     let config =

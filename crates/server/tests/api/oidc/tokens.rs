@@ -1,4 +1,4 @@
-//! Claims from a provider: rejected tokens, and where names and groups come from.
+//! Claims from a provider: rejected tokens, and the sources of names and groups.
 
 use std::time::Duration;
 
@@ -9,9 +9,9 @@ use super::{Browser, ProviderChange, WITH_SECRET, limits, serve, serve_with_prov
 use crate::client::run_test;
 use crate::provider::{Provider, ProviderBehavior, Signs, now};
 
-/// Name and role of a signed-in person; `None` if the sign-in fails.
+/// Name and role of a signed-in user; `None` if the sign-in fails.
 type SignedInAs = Option<(&'static str, &'static str)>;
-/// Description, change to a well-behaved provider, and the expected message.
+/// A test case: description, change to a well-behaved provider, and expected message.
 type Row = (&'static str, ProviderChange, &'static str);
 
 const TOKENS: [Row; 28] = [
@@ -119,7 +119,7 @@ fn an_invalid_id_token_is_rejected() {
                 *manners = ProviderBehavior::default();
                 change(manners);
             });
-            // A service that has not fetched any keys.
+            // This service has not fetched any keys yet.
             let server = serve(&provider, WITH_SECRET, limits()).await;
             let mut visitor = Browser::new(&server);
             let response = visitor.sign_in("").await;
@@ -259,7 +259,7 @@ fn names_and_groups_come_from_the_configured_claims() {
             let found = who["role"].as_str().map(|role| (who["name"].as_str().unwrap(), role));
             assert_eq!(found, expected, "{more}: {response:?}");
         }
-        // A single person gets a role by the unique name from the provider.
+        // A single user receives a role by the unique name from the provider.
         let provider = Provider::new(ProviderBehavior {
             person: json!({"email": "ann@example.com", "groups": []}),
             ..ProviderBehavior::default()

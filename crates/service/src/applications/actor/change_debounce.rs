@@ -20,8 +20,8 @@ const DEBOUNCE_DELAY_RUNNING: Duration = Duration::from_secs(5);
 /// duration, but at least a minimum time. This keeps rollouts visible without overloading the cluster.
 const PAUSE_FACTOR: u32 = 4;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// Delay before the actor retries a read that the cluster denied, or a comparison with the running
-/// operation's manifests that failed.
+/// Delay before the actor retries after the cluster denied a read, or after the comparison with the running
+/// operation's manifests failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
 /// Reason for the next comparison and the time of the first change.
 #[derive(Clone, Copy)]
@@ -34,12 +34,12 @@ pub(super) struct PendingChange {
 pub(super) enum ChangeReason {
     /// Objects have changed. A running comparison may have read the change.
     ObjectChange,
-    /// The last comparison wasn't sufficient, regardless of changes.
+    /// The last comparison was incomplete, so another one is needed even without changes.
     Incomplete,
 }
 
 impl ActorState {
-    /// Schedules a comparison that covers all changes until it starts.
+    /// Schedules one comparison for all changes that occur before it starts.
     pub(super) fn schedule_comparison(&mut self, myself: &ActorRef<AppMessage>, reason: ChangeReason) {
         let since = self.now();
         let stirred = self.pending_change.get_or_insert(PendingChange { since, reason });
@@ -67,7 +67,7 @@ impl ActorState {
         }
     }
 
-    /// Starts a comparison when a grace period ends, because no event reports that.
+    /// Starts a comparison when a grace period ends, because no watch event reports its end.
     pub(super) fn compare_changed_health(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         match self.next_health_change {
             Some(at) if at <= now => {

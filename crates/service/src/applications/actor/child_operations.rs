@@ -27,7 +27,7 @@ use crate::applications::{operation_history, run_operation};
 #[derive(Default)]
 pub(super) struct ChildOperations {
     requested: BTreeMap<OperationId, TrackedChild>,
-    /// The current operation, once the engine knows it.
+    /// The current operation, once the engine has received it.
     current: Option<OperationId>,
 }
 
@@ -40,7 +40,7 @@ struct TrackedChild {
 enum DeployedEvidence {
     /// This operation deployed the state.
     Deployed(OperationId),
-    /// A comparison must confirm the deployment.
+    /// Only a comparison can confirm the deployment.
     Unconfirmed,
 }
 
@@ -48,7 +48,8 @@ impl TrackedChild {
     /// Sends the progress if it has changed.
     fn report(&mut self, news: OperationReport) {
         if self.last_report.as_ref() != Some(&news) {
-            // If the receiver is gone, it requests the operation again when it still needs it.
+            // If the receiver was dropped, the progressive sync requests the operation again if it still
+            // needs it.
             let _ = self.request.progress.send(news.clone());
             self.last_report = Some(news);
         }
@@ -242,7 +243,7 @@ impl ActorState {
         });
     }
 
-    /// Records that the engine knows the current operation.
+    /// Records that the engine has received the current operation.
     pub(super) fn record_child_begin(&mut self, operation: OperationId) {
         self.child_operations.current = Some(operation);
     }
@@ -279,7 +280,8 @@ impl ActorState {
         !operation_history::is_operation_known(&self.shared, operation).await
     }
 
-    /// Ends an operation or prevents its start. Replies once that is certain.
+    /// Ends an operation or prevents its start. Replies once the operation has finished or can no longer
+    /// start.
     pub(super) async fn stop_child(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -296,7 +298,7 @@ impl ActorState {
         self.tasks.spawn(end_in_engine(Arc::clone(&self.shared), (operation, by.to_owned()), reply));
     }
 
-    /// Keeps an operation that an earlier actor requested, if the engine knows it.
+    /// Keeps an operation that an earlier actor requested, if the engine has received it.
     pub(super) async fn restore_child(&mut self, now: Timestamp) {
         let Some(placed) = rollout_operation::current_rollout_operation(&self.application) else { return };
         match operation_history::is_operation_known(&self.shared, placed).await {

@@ -25,7 +25,7 @@ impl ActorState {
             compared;
         self.comparison_cache = cache;
         if with.ended_operations != self.ended_operations || self.application.operation.is_some() {
-            // Watches may report the writes of the operation later.
+            // Watches may report the operation's writes later.
             self.comparison_cache.clear();
         }
         if let Some(objects) = objects
@@ -55,7 +55,7 @@ impl ActorState {
         }
         self.complete_refreshes();
         if self.application.is_deleting() && !self.is_deletion_blocked {
-            // The comparison may have seen a partial deletion.
+            // The comparison may have seen a partly deleted Application.
             return;
         }
         let now = self.now();

@@ -68,7 +68,7 @@ impl ActorState {
             && !self.is_preparing
             && self.application.operation.as_ref().is_some_and(is_other)
         {
-            // The deletion hasn't started and may wait forever.
+            // The deletion may wait forever, so end the requested operation now.
             operation::apply_progress(
                 &mut self.application,
                 EngineProgress::terminated("the deletion of the application", now),

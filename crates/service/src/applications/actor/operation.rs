@@ -27,8 +27,8 @@ impl ActorState {
         request: OperationRequest,
         plan: Option<PlanReference>,
     ) -> Result<(), String> {
-        // A plan runs exactly as it was approved. Clients that write the resource may name any revision, as
-        // in Argo CD.
+        // A plan runs exactly as it was approved, so its revisions aren't checked. Clients that write the
+        // resource may specify any revision, as in Argo CD.
         let is_another_matter = self.application.is_deleting()
             || self.problem.is_some()
             || refresh::skip_reason(&self.application).is_some();
@@ -50,8 +50,7 @@ impl ActorState {
         answer.and(persisted)
     }
 
-    /// Terminates the current operation. Returns an error if `meant` is a different operation that is no longer
-    /// running.
+    /// Terminates the current operation. Returns an error if `meant` is set and isn't the current operation.
     pub(super) async fn terminate_operation(
         &mut self,
         meant: Option<OperationId>,
@@ -157,7 +156,8 @@ impl ActorState {
         self.is_preparing = false;
         match prepared {
             Ok((revisions, id)) => {
-                // The commit may be newer than the known one, and the dependencies must have that commit too.
+                // The resolved commit may be newer than the last known one. The dependencies must have that
+                // commit too.
                 self.prepared_revisions = Some(revisions.clone());
                 let is_held = self.dependencies_not_ready().is_some();
                 let Some(request) = &mut self.application.operation else { return };
@@ -174,7 +174,8 @@ impl ActorState {
         }
     }
 
-    /// Ends the requested operation before it starts. Only its state and an Event record this.
+    /// Ends the requested operation before it starts. The rejection is recorded only in the operation's state
+    /// and in a Kubernetes Event.
     pub(super) fn refuse_operation(&mut self, reason: String) {
         let refused = EngineProgress::rejected(reason.clone(), self.now());
         operation::apply_progress(&mut self.application, refused);

@@ -18,8 +18,8 @@ use crate::applications::shared_state::SharedState;
 use crate::applications::status_log;
 use crate::applications::store::{AppKey, ExternalTermination};
 
-/// Minimum interval between writes. If no client is waiting, the interval is at least the second value times
-/// the duration of the last write, to spare a busy server. The third value is the maximum interval.
+/// Minimum interval between writes, and limits that apply while no client is waiting. To spare a busy server,
+/// the interval is then at least the factor times the duration of the last write, up to the maximum.
 const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const WRITE_INTERVAL_FACTOR: u32 = 30;
 const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(10);
@@ -85,8 +85,8 @@ impl Drop for PendingWrite {
     }
 }
 
-/// Returns true if writing an operation in place of the persisted one can be delayed. A requested operation,
-/// or an operation that has its ID and starts after the write, must not be delayed.
+/// Returns true if the write that replaces the persisted operation can be delayed. A requested operation, or
+/// an operation that has its ID and starts after the write, must not be delayed.
 fn can_write_be_delayed(written: Option<&OperationRequest>, request: Option<&OperationRequest>) -> bool {
     written == request || request.is_none_or(is_repeatable)
 }
@@ -116,7 +116,7 @@ pub(super) struct RequestedEnd(Option<OperationId>);
 pub(super) fn requested_end(application: &Application) -> Option<RequestedEnd> {
     let request = operation::engine_id(application.operation.as_ref()?);
     let state = application.status.operation_state.as_ref()?;
-    // A status from before the start doesn't have an ID.
+    // A status written before the operation started doesn't contain an ID.
     let current = operation::engine_id(&state.operation);
     let is_to_end = state.phase == OperationPhase::Terminating
         && state.finished_at.is_none()
@@ -168,7 +168,7 @@ impl ActorState {
         myself: &ActorRef<AppMessage>,
         patience: Option<Duration>,
     ) -> Result<(), String> {
-        // A slow earlier write doesn't get additional time.
+        // Don't wait again for an earlier write that is already slow.
         self.await_write(patience.map(|_| Duration::ZERO)).await;
         if self.pending_write.is_some() {
             self.publish();
@@ -328,7 +328,7 @@ impl ActorState {
     }
 
     /// Ends the operation if another client set its phase to `Terminating` while the service was stopped. If
-    /// the operation was already terminating, the log ends it.
+    /// the log already contains the termination, the engine ends the operation.
     pub(super) async fn end_as_recorded(&mut self, RequestedEnd(meant): RequestedEnd) {
         let is_meant = self.operation_id().is_none_or(|id| Some(id) == meant);
         if self.application.operation.is_some()
@@ -417,12 +417,12 @@ impl ActorState {
         };
         let mut shown = Application::clone(&self.application);
         let begins = match (&self.application.operation, self.operation_id()) {
-            (None, _) => "; no operation starts before that",
+            (None, _) => "; no operation starts until the status is stored",
             (Some(_), Some(id)) if self.durable_operation == Some(id) => "",
-            _ => "; the requested operation starts after that",
+            _ => "; the requested operation starts when the status is stored",
         };
         let message = format!(
-            "cannot store its status, so other clients read an older one: {reason}; retried every {} s{begins}",
+            "cannot store its status, so other clients see an outdated one: {reason}; retried every {} s{begins}",
             RETRY_DELAY.as_secs()
         );
         let kind = ConditionType::Other(FAILED_WRITE_CONDITION.to_owned());
@@ -439,7 +439,7 @@ impl ActorState {
         self.application.operation.as_ref().and_then(operation::engine_id)
     }
 
-    /// Returns true if the operation would survive a kill: its ID is persisted, or the operation is in the
+    /// Returns true if the operation would survive a crash: its ID is persisted, or the operation is in the
     /// log.
     pub(super) async fn is_operation_durable(&mut self) -> bool {
         let Some(id) = self.operation_id() else { return false };

@@ -111,7 +111,7 @@ impl ActorState {
         Some(awaited)
     }
 
-    /// Returns the plan that an operation is waiting with, if known.
+    /// Returns the plan whose approval an operation is waiting for, if known.
     fn pending_plan_of(&self, request: &OperationRequest) -> Option<&PendingPlan> {
         let plan = approval::requested_plan(request)?;
         self.approval_state.pending_plan.as_ref().filter(|one| one.summary.hash.to_string() == plan)
@@ -136,7 +136,7 @@ impl ActorState {
     }
 
     /// Withdraws the waiting plan, so that a later request for the same operation doesn't reuse it. `by` is
-    /// the person who withdraws the plan and is named in later errors. The returned future persists the
+    /// the person who withdraws the plan. Later errors contain this person. The returned future persists the
     /// withdrawal.
     pub(super) fn withdraw_plan(
         &mut self,

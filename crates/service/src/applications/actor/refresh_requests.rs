@@ -1,4 +1,5 @@
-//! Comparison requests. Each is answered once a comparison that started after the request is published.
+//! Comparison requests. Each request is answered once the result of a comparison that started after it is
+//! published.
 
 use tidegate_application::refresh::{self, RefreshLevel};
 

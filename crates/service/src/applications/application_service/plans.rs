@@ -204,7 +204,7 @@ impl ApplicationService {
                 "plan {short} of application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
-        // A rejected plan must not count as executed, so that it can be requested in another way.
+        // A rejected plan must not count as executed, so that the user can request it again.
         plan_approval::check_plan(&self.shared, &application, plan, allow_drift).await?;
         operation::set_reason(&mut request, &reason);
         let plan = Some(PlanReference { hash: line.hash, allow_drift });
@@ -235,7 +235,7 @@ impl ApplicationService {
         if !is_hash(&prefix) {
             return Err(ServiceError::UnknownPlan {
                 text: hash.to_owned(),
-                why: "a hash has 64 hexadecimal digits; give at least the first 6".to_owned(),
+                why: "a hash has 64 hexadecimal digits; use at least the first 6".to_owned(),
             });
         }
         let mut found = with_plans(&self.shared, |plans| plans.list()).await?;
@@ -251,10 +251,9 @@ impl ApplicationService {
                 let (plan, line) = plan_approval::find_stored_plan(&self.shared, line.hash).await?;
                 Ok((line, plan))
             }
-            (Some(_), more) => Err(unknown(format!(
-                "it is the prefix of {} plans; give more digits",
-                more.saturating_add(1)
-            ))),
+            (Some(_), more) => {
+                Err(unknown(format!("it is the prefix of {} plans; use more digits", more.saturating_add(1))))
+            }
             (None, _) => Err(unknown(match (newest, &key) {
                 (Some(newest), Some(key)) => {
                     format!(
@@ -315,7 +314,11 @@ impl ApplicationService {
 
 impl PlanSummary {
     /// Summarizes a plan's metadata, state, missing approval, and the reason for the request.
-    fn new(line: &StoredPlanMetadata, state: PlanState, (missing, reason): (Option<String>, String)) -> Self {
+    fn new(
+        line: &StoredPlanMetadata,
+        state: PlanState,
+        (missing, reason): (Option<String>, String),
+    ) -> Self {
         let AppKey { namespace, name } = AppKey::parse(&line.application);
         let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
         Self {

@@ -19,7 +19,7 @@ pub struct ClusterStatus {
     pub other_servers: Vec<String>,
     /// True if the cluster responded to the last check and its declaration is valid.
     pub is_connected: bool,
-    /// Number of objects that belong to Applications, existing or not.
+    /// Number of objects of Applications, including objects that don't exist.
     pub objects: u64,
     /// Number of watched kinds.
     pub kinds: u64,

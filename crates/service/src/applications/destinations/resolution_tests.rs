@@ -61,7 +61,7 @@ fn a_declared_cluster_is_found_by_its_name_or_its_address() {
         (
             "nobody",
             "",
-            "is named in-cluster or https://kubernetes.default.svc, and blue, broken, green, home, staging, twice",
+            "(named in-cluster or https://kubernetes.default.svc), and blue, broken, green, home, staging, twice",
         ),
         ("home", "", ""),
         ("in-cluster", "", ""),
@@ -98,8 +98,8 @@ fn a_secret_for_the_managed_cluster_is_used_completely_or_not_at_all() {
     };
     let part = |one: &mut ClusterSecret| one.problem = Some("it is for some namespaces only".to_owned());
     let plain = |one: &mut ClusterSecret| one.connection.insecure = false;
-    // Usable by the name in the Secret, by the usual name, by the usual address, and by the address of our
-    // client.
+    // The managed cluster can be selected by the name in the Secret, by the usual name or address, and by the
+    // address of our client.
     for (secrets, expected) in [
         (vec![with(usual, plain)], [true, true, true, true]),
         (vec![with(usual, token)], [false, false, false, true]),

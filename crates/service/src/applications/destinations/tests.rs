@@ -142,7 +142,7 @@ async fn call_cluster(cluster: &Arc<dyn Cluster>) -> Option<String> {
         let error = cluster.get(&gvk, "default", "a").await.err()?;
         // Operations wait after such an error.
         assert!(error.kind.is_outage(), "{error:?}");
-        // It takes a moment until the end of a connection is noticed.
+        // The client takes a moment to notice the end of a connection.
         if !error.message.contains("broke during") {
             return Some(error.message);
         }

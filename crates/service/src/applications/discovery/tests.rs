@@ -169,7 +169,7 @@ async fn a_namespace_is_known_by_its_watch_and_its_deletion_is_reported() {
     let live = stage.cluster.sim.get(&namespace_kind(), "", "web").await.unwrap().unwrap();
     let found = found.unwrap();
     assert_eq!((calls, found.uid(), found.is_deleting()), (0, live.uid(), false));
-    // Another label doesn't concern any Application, but the deletion does.
+    // A change to an unrelated label doesn't affect any Application, but the deletion does.
     let mut labelled = web;
     labelled["metadata"]["labels"] = json!({"a": "b"});
     stage.write(labelled).await;
@@ -231,7 +231,8 @@ async fn an_unresponsive_cluster_is_not_contacted_again_immediately() {
     stage.discovery.send_request(async { Ok(()) }).await.unwrap();
 }
 
-/// Otherwise a chart renders less because of the missing kind, and the sync would delete the rest.
+/// Otherwise a chart would render fewer objects because of the missing kind, and the sync would delete the
+/// others.
 #[test]
 fn an_unresponsive_group_keeps_its_kinds() {
     let served = |group: &str, kinds: &[&str]| Discovery {

@@ -14,9 +14,11 @@ pub(super) enum FileKind {
     Manifest,
     /// A Git LFS pointer to content stored elsewhere.
     LfsPointer,
-    /// A file with the skip marker, or a YAML file next to manifests, such as a chart's values, that lacks
-    /// one of the words in every manifest, as in Argo CD. A file with two of the three fields is an invalid
-    /// manifest, and so is a binary file. Otherwise the objects in the skipped file could be pruned.
+    /// A file with the skip marker or, as in Argo CD, a YAML file that isn't a manifest, such as a chart's
+    /// values: it lacks one of the words that occur in every manifest.
+    ///
+    /// A file with two of the three fields counts as an invalid manifest, and so does a binary file.
+    /// Otherwise its objects could be pruned.
     Skipped,
 }
 

@@ -20,7 +20,7 @@ impl From<SourceError> for SourceProblem {
     }
 }
 
-/// An internal error, or an error whose cause isn't known.
+/// Converts an internal error, or an error with an unknown cause.
 impl From<String> for SourceProblem {
     fn from(words: String) -> Self {
         Self { words, cause: FailureCause::Environment }

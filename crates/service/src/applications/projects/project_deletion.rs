@@ -1,4 +1,4 @@
-//! Deletion of projects. The finalizer keeps a project while an Application names it.
+//! Deletion of projects. The finalizer keeps a project while an Application refers to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ fn is_awaiting_release(project: &AppProject) -> bool {
 }
 
 impl Projects {
-    /// Returns the projects that are being deleted, still have their finalizer, and aren't named by any
+    /// Returns the projects that are being deleted, still have their finalizer, and aren't used by any
     /// Application.
     pub fn releasable(&self, named: impl FnOnce() -> BTreeSet<String>) -> Vec<Arc<AppProject>> {
         let mut remaining: Vec<Arc<AppProject>> = self.with_declared(|all| {

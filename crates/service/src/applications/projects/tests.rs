@@ -1,5 +1,5 @@
 //! Random projects and objects. The cluster's audit log must not contain any write that a project doesn't
-//! permit, regardless of changes meanwhile.
+//! permit, even if the project changes during the operation.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -215,7 +215,7 @@ async fn nothing_is_written_that_the_project_does_not_permit() {
     let (mut written, mut refused, mut stopped) = (0, 0, 0);
     for seed in 0..150 {
         let mut dice = RandomNumbers(seed);
-        // Permissive rules allow more to happen before they change.
+        // With permissive rules, more writes happen before the rules change.
         let first = if dice.below(2) == 0 { unrestricted_project() } else { random_project(&mut dice) };
         let then = random_project(&mut dice);
         let at = dice.below(16);
@@ -330,7 +330,7 @@ async fn a_running_operation_waits_for_its_sync_windows() {
     let windows =
         SyncWindows::for_application(&project, "web", &stage.policy.target, |_| Ok(TimeZoneRules::UTC))
             .stored_form;
-    for (is_automated, expected) in [(false, "Succeeded"), (true, "sync window shop denies it")] {
+    for (is_automated, expected) in [(false, "Succeeded"), (true, "sync window shop denies syncs")] {
         let policy = ProjectPolicy { is_automated, ..stage.policy.clone() };
         let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
         let targets = parse("a.yaml", manifest.as_bytes(), &Limits::default()).unwrap();
@@ -485,7 +485,7 @@ async fn current_rules_of_global_projects_apply_to_matching_projects() {
         assert!(refusal(name).contains("namespaceResourceBlacklist"), "{name}: {}", refusal(name));
     }
     assert_eq!(projects.find("default").map(|(_, is_implicit)| is_implicit), Ok(false));
-    // Changes to its rules take effect.
+    // Changes to the global project's rules take effect.
     projects.set_projects(set(Some(platform(json!({})))));
     assert_eq!(refusal("shop"), "");
     // If the global project or the setting is missing, the restrictions aren't known.

@@ -126,7 +126,7 @@ pub struct StoredApplication {
     pub application: Application,
     /// Reason why the desired state may be outdated: the Application is unreadable or invalid.
     pub problem: Option<String>,
-    /// Message about earlier state that is damaged, with its new location.
+    /// Message about damaged earlier state, with the new location of its file.
     pub lost_state: Option<String>,
 }
 
@@ -172,7 +172,7 @@ pub trait ApplicationStore: Send + Sync + 'static {
         control_namespace().to_owned()
     }
 
-    /// Returns true if other clients read the state in the store, so that each write is a cost for all of
+    /// Returns true if other clients read the state in the store, so that each write causes work for all of
     /// them.
     fn is_shared(&self) -> bool {
         false
@@ -219,14 +219,14 @@ pub trait ApplicationStore: Send + Sync + 'static {
     /// Waits until all writes have finished, including writes whose callers are no longer waiting.
     async fn await_writes(&self) {}
 
-    /// Removes the finalizer that keeps a deleted project until no Application names it. Does nothing if
+    /// Removes the finalizer that keeps a deleted project until no Application uses it. Does nothing if
     /// projects are files or are managed by another controller.
     async fn release_project(&self, _: &AppProject) -> Result<(), ServiceError> {
         Ok(())
     }
 
-    /// Returns true if an Application that isn't in the store after the initial events doesn't exist anywhere
-    /// else. Deleted files can return.
+    /// Returns true if an Application that is missing from the initial events definitely doesn't exist. A
+    /// missing file can reappear, so this is false for files.
     fn is_authoritative(&self, _: &AppKey) -> bool {
         false
     }
@@ -235,7 +235,7 @@ pub trait ApplicationStore: Send + Sync + 'static {
     async fn delete_state(&self, key: &AppKey) -> Result<(), ServiceError>;
 }
 
-/// Sends events. Returns false if the receiver is gone.
+/// Sends events. Returns false if the receiver was dropped.
 fn send_events(sender: &UnboundedSender<StoreEvent>, events: Vec<StoreEvent>) -> bool {
     !sender.is_closed() && events.into_iter().all(|event| sender.send(event).is_ok())
 }

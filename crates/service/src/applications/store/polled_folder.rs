@@ -25,7 +25,7 @@ use crate::error::ServiceError;
 /// Maximum number of attempts to get the same list twice. A list can miss a file that is being renamed.
 const LIST_ATTEMPTS_MAX: usize = 4;
 /// Factor by which the grace period is extended while files appear in a folder that didn't have any. There
-/// can be many files and they can appear slowly, so content that is still missing is kept meanwhile.
+/// can be many files and they can appear slowly, so missing content is kept longer.
 const INITIAL_GRACE_FACTOR: u32 = 33;
 
 /// Known content of a folder before any files were found in it.
@@ -34,7 +34,7 @@ enum InitialContent {
     /// Not set, because the folder had files in the first poll.
     #[default]
     Unset,
-    /// No content is known, so none is awaited.
+    /// No content is known, so the poller doesn't wait for any.
     Empty,
     /// Known content is missing because there are no files. It may return.
     Missing,
@@ -45,8 +45,8 @@ enum InitialContent {
 pub(crate) struct PolledFolder {
     folder: PathBuf,
     parsed: BTreeMap<PathBuf, ParsedFile>,
-    /// Missing files, and how long they have been missing. Their content is kept until they are definitely
-    /// gone.
+    /// Missing files, and how long they have been missing. Their content is kept until their deletion is
+    /// certain.
     missing: BTreeMap<PathBuf, (ParsedFile, Absence)>,
     /// True if the folder itself is unreadable.
     is_unreadable: bool,
@@ -54,22 +54,22 @@ pub(crate) struct PolledFolder {
     has_inaccessible_files: bool,
     /// True if files were removed or renamed during the listing, so that missing files may still exist.
     is_changing: bool,
-    /// True for a folder that belongs to Tidegate. Such a folder doesn't have to exist, and isn't changed by
-    /// others.
+    /// True for a folder that belongs to Tidegate. Such a folder doesn't have to exist, and only Tidegate
+    /// changes it.
     is_internal: bool,
     /// True if only ApplicationSets are needed.
     has_only_appsets: bool,
     /// Errors with the folder and with inaccessible files.
     problems: Vec<String>,
-    /// Time after which a missing file is considered gone.
+    /// Time after which a missing file is considered deleted.
     grace_period: Duration,
     /// True once a file was found.
     has_had_files: bool,
     initial_content: InitialContent,
     /// Device and inode of the folder at the time when its files were found.
     identity: Option<(u64, u64)>,
-    /// Absence of everything that wasn't in a file at the start. `is_initial_confirmed` is true once the
-    /// absence is certain.
+    /// Absence of the documents that weren't in any file at the start. `is_initial_confirmed` is true once
+    /// the absence is certain.
     initial_absence: Absence,
     is_initial_confirmed: bool,
 }
@@ -90,7 +90,7 @@ impl PolledFolder {
         Self { has_only_appsets: true, ..Self::new(folder) }
     }
 
-    /// Makes the next poll treat every missing file as gone.
+    /// Makes the next poll treat every missing file as deleted.
     #[cfg(test)]
     pub fn without_grace_period(self) -> Self {
         Self { grace_period: Duration::ZERO, ..self }
@@ -119,7 +119,7 @@ impl PolledFolder {
         })
     }
 
-    /// Records that no earlier content is known, so none is awaited.
+    /// Records that no earlier content is known, so that the poller doesn't wait for any.
     pub fn mark_initially_empty(&mut self) {
         self.initial_content = InitialContent::Empty;
     }
@@ -150,7 +150,7 @@ impl PolledFolder {
         let mut has_changed = was_away != self.is_unreadable || problems != self.problems;
         self.problems = problems;
         match self.is_unreadable {
-            // An unreadable folder doesn't tell anything about its files.
+            // An unreadable folder doesn't reveal anything about its files.
             true => self.missing.values_mut().for_each(|(_, absence)| absence.reset_undisturbed()),
             false => has_changed |= self.update_missing(&found, removed, (began, now)),
         }
@@ -182,7 +182,7 @@ impl PolledFolder {
             }
             false => self.initial_absence = Absence::default(),
         }
-        // It is also a change when the wait for files ends.
+        // The end of the wait for files counts as a change too.
         has_changed | (was_coming && !self.has_appearing_files())
     }
 
@@ -192,8 +192,8 @@ impl PolledFolder {
         (self.grace_period.saturating_mul(times), GRACE_PERIOD_MAX.saturating_mul(times))
     }
 
-    /// Sets missing files aside, restores files that are found again, and drops files that are definitely
-    /// gone. Returns true if anything has changed.
+    /// Sets missing files aside, restores files that are found again, and drops files that were definitely
+    /// deleted. Returns true if anything has changed.
     fn update_missing(
         &mut self,
         found: &BTreeMap<PathBuf, FileStamp>,
@@ -261,7 +261,7 @@ impl PolledFolder {
     }
 
     /// Returns the documents of one kind in all files. If two have the same name, the first is used, and
-    /// `notify` gets an error that names both files. A missing file's document is included unless another
+    /// `notify` gets an error that contains both paths. A missing file's document is included unless another
     /// file contains it now.
     pub fn documents<T: Clone>(
         &self,
@@ -309,7 +309,7 @@ impl PolledFolder {
     }
 
     /// Returns an error if the folder is empty and isn't the folder in which files were found, for example
-    /// because a volume was unmounted. Missing content is then awaited again.
+    /// because a volume was unmounted. The poller then waits for missing content again.
     fn replaced_folder_error(&mut self, listed: &FolderListing) -> Option<String> {
         let now = self.identity();
         if !listed.files.is_empty() || !listed.inaccessible.is_empty() {
@@ -384,7 +384,7 @@ pub(super) fn file_name(path: &Path) -> String {
 }
 
 /// Returns the file that contains only this document, because a file with other documents must not be
-/// deleted. `what` names the document, and `also` is advice for deleting it manually.
+/// deleted. `what` describes the document, and `also` is advice for deleting it manually.
 pub(crate) fn find_single_document_file(
     folder: &Path,
     has: impl Fn(&ParsedFile) -> bool,
@@ -406,9 +406,10 @@ pub(crate) fn find_single_document_file(
     let refused = |reason: String| Err(ServiceError::refused(format!("{reason}; nothing was removed")));
     match found.as_slice() {
         [(path, false)] => Ok(path.clone()),
-        [(path, true)] => {
-            refused(format!("{} contains more than {what}: remove it there by hand{also}", path.display()))
-        }
+        [(path, true)] => refused(format!(
+            "{} contains more than {what}: remove that document from the file manually{also}",
+            path.display()
+        )),
         [] => refused(format!("{what} is not in any readable file")),
         _ => refused(format!("{what} is in several files")),
     }

@@ -38,8 +38,8 @@ impl StateFile for Application {
     }
 }
 
-/// The whole ApplicationSet is persisted, including credentials, for work that remains after its document is
-/// gone.
+/// The whole ApplicationSet is persisted, including credentials, for work that remains after its document was
+/// deleted.
 impl StateFile for ApplicationSet {
     const NOUN: &'static str = "ApplicationSet";
 

@@ -79,7 +79,7 @@ pub(super) struct ApplicationObjects {
 }
 
 impl ApplicationObjects {
-    /// Creates an entry for objects for which only later changes are reported.
+    /// Creates an entry for objects whose changes are reported from now on.
     pub fn new(objects: BTreeMap<ObjectKey, TrackedObject>, now: u64) -> Self {
         Self { objects, changed_at: now, other_changed_at: now, read_at: now, ..Self::default() }
     }
@@ -122,8 +122,8 @@ impl ApplicationObjects {
     /// Applies a report about an object. Returns true if the report is new.
     fn apply_report(&mut self, object: &ObjectKey, state: &ObjectState, now: u64) -> bool {
         let is_known = self.objects.get(object).is_some_and(|cared| cared.state.is_same(state));
-        // Versions never return. An object that is missing again may have existed in the meantime for a
-        // running comparison.
+        // A version never recurs. But an object that is missing again may have existed while a comparison was
+        // reading it.
         if is_known && *state != ObjectState::Missing {
             self.unconfirmed.remove(object);
             return false;
@@ -306,9 +306,9 @@ impl ObjectIndex {
 
     /// Applies the changes since `since`, when the objects were read, to an Application with new objects. If
     /// these changes are no longer stored, everything may be new. Returns the clock value up to which
-    /// everything has been read, if it has.
+    /// everything has been read, or `None` if something hasn't been read.
     pub fn apply_missed_changes(&mut self, application: &AppKey, since: u64) -> Option<u64> {
-        // Later than everything that the Application was notified of and has read.
+        // The new clock value is later than everything that the Application was notified of and has read.
         self.clock = self.clock.saturating_add(1);
         let (clock, watched, recent) = (self.clock, &self.watches, &self.recent);
         let cares = self.applications.get_mut(application)?;

@@ -143,7 +143,8 @@ async fn namespaces_are_watched_where_a_kind_cannot_be_watched_in_all() {
     };
     assert_eq!(scopes(), std::slice::from_ref(&narrow));
     assert_eq!(watching.forbidden_messages(&key("one")), Vec::<String>::new());
-    // Later Applications use the narrow watches, and the last one to leave removes them.
+    // Later Applications use the narrow watches, which are removed together with the last of these
+    // Applications.
     watching.set_objects(&key("two"), [config_map("b")].into(), 0);
     watching.remove_application(&key("one"));
     assert_eq!(scopes(), [narrow]);

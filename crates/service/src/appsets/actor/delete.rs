@@ -304,8 +304,8 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the running ordered deletion will finish automatically: all awaited Applications are
-    /// gone, and it isn't paused.
+    /// Returns true if the running ordered deletion will finish automatically: all awaited Applications have
+    /// been deleted, and it isn't paused.
     fn will_teardown_end(&self) -> bool {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         let Some(teardown) = last.filter(|_| self.teardowns.running.is_some()) else { return false };
@@ -335,7 +335,7 @@ impl ActorState {
         members: Vec<MemberDeletion>,
     ) {
         if self.shared.store.has_garbage_collector() {
-            // Kubernetes deletes the Applications once their ApplicationSet is gone, so make the required
+            // Kubernetes deletes the Applications once their ApplicationSet is deleted, so make the required
             // updates now.
             let update = members.iter().filter_map(orphan_application).collect();
             let writes = writes::write_changes(
@@ -382,7 +382,8 @@ impl ActorState {
         }
     }
 
-    /// Handles the results of writes. Returns true if another step is needed before anything else.
+    /// Handles the results of writes. Returns true if another step is needed before the deletion can
+    /// continue.
     fn handle_writes(&mut self, myself: &ActorRef<AppSetMessage>, writes: WriteSummary) -> bool {
         let WriteSummary { has_written, is_outdated, failures, .. } = writes;
         self.failure = failures.into_values().next_back();

@@ -20,7 +20,8 @@ use crate::appsets::messages::AppSetMessage;
 /// Deletions by other clients.
 #[derive(Default)]
 pub(super) struct ForeignDeletions {
-    /// UIDs of deleted Applications for which the store was asked if the ApplicationSet is being deleted too.
+    /// UIDs of deleted Applications for which the store was asked whether the ApplicationSet is being deleted
+    /// too.
     checked: BTreeSet<String>,
     /// UIDs of Applications that are being deleted independently of the ApplicationSet.
     independent: BTreeSet<String>,
@@ -85,7 +86,7 @@ impl ActorState {
             .own_teardown()
             .into_iter()
             .flat_map(|teardown| teardown.members.values().map(move |one| (one, teardown.is_watched(one))));
-        // `delete` releases a skipped Application, with its objects, once the others are gone.
+        // `delete` releases a skipped Application, with its objects, once the others have been deleted.
         let has_come = |progress: &Progress| {
             !matches!(progress, Progress::Waiting | Progress::Condemned | Progress::Left(_))
         };
@@ -99,8 +100,9 @@ impl ActorState {
         torn.chain(apart).collect()
     }
 
-    /// Asks the store if the ApplicationSet is being deleted, when Applications are deleted although it seems
-    /// to stay. The cluster can be ahead of the cache.
+    /// Asks the store whether the ApplicationSet is being deleted, because Applications are being deleted
+    /// although the cache doesn't show a deletion of the ApplicationSet. The cluster can be ahead of the
+    /// cache.
     fn check_foreign_deletions(&mut self, myself: &ActorRef<AppSetMessage>, called: &BTreeSet<String>) {
         if self.is_deleting() {
             return;

@@ -33,7 +33,7 @@ impl ActorState {
             requester.annotate(&mut removed.metadata.annotations);
         }
         self.shared.store.delete(&removed, orphan).await.map_err(|error| error.to_string())?;
-        // The ApplicationSet can be gone before the next event reports the change.
+        // The ApplicationSet may no longer exist when the next event reports the change.
         self.set.metadata.annotations = removed.metadata.annotations;
         Ok(())
     }

@@ -24,7 +24,7 @@ use super::ActorState;
 use crate::appsets::actions::{AppSetExplanation, HeldDeletions};
 use crate::appsets::member_status::member_key;
 
-/// Maximum number of unchanged Applications that are named.
+/// Maximum number of unchanged Applications to list.
 const NAMED_APPLICATIONS_MAX: usize = 5;
 
 impl ActorState {
@@ -60,7 +60,7 @@ impl ActorState {
             .as_ref()
             .filter(|failure| Some(&failure.message) != self.describe_incomplete_deletion().as_ref());
         let line = match (&self.problem, failure, &explanation) {
-            // The reason for the state of the deletion is more important than the return of the document.
+            // The reason for the state of the deletion is more important than the problem with the document.
             (Some(problem), _, Some(explanation)) if self.set.metadata.deletion_timestamp.is_some() => {
                 format!("{explanation}; {problem}")
             }
@@ -151,7 +151,7 @@ impl ActorState {
     /// Describes that all Applications are as generated, or which ones aren't and why.
     fn describe_members(&self, owned: usize) -> String {
         if self.unmanaged.is_empty() {
-            return format!("its {owned} Applications match what it generates");
+            return format!("its {owned} Applications match the generated ones");
         }
         let shown = self
             .unmanaged

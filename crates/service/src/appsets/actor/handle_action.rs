@@ -96,7 +96,7 @@ impl ActorState {
         self.requested_retry = RetryAnnotation::from_appset(&self.set, self.newest_run()).filter(|_| is_idle);
     }
 
-    /// Removes the restart request, because it is fulfilled or doesn't have anything to restart.
+    /// Removes the restart request, because it is fulfilled or there is nothing to restart.
     pub(super) async fn remove_retry(&mut self) {
         self.requested_retry = None;
         let Some(without) = retry::without_retry(&self.set) else { return };
@@ -109,7 +109,7 @@ impl ActorState {
     }
 
     /// Adds held deletions to a rejection, because an approval that no step is waiting for may have been
-    /// meant for them.
+    /// intended for them.
     fn with_held_deletions(&self, refused: String, is_approval: bool) -> String {
         let held =
             self.spec_problems.iter().find(|wrong| matches!(wrong, AppSetProblem::DeletionsBlocked(_)));
@@ -167,13 +167,13 @@ impl ActorState {
             .await
             .map_err(|error| error.to_string())?;
         let DeletionApproval { token, by, reason, .. } = approval;
-        tracing::info!(set = %self.key, token, by, reason, "held deletions approved");
+        tracing::info!(set = %self.key, token, by, reason, "blocked deletions approved");
         self.abort_pass();
         (self.set, self.trigger) = (approved, ReconcileTrigger::Reconcile);
         Ok(())
     }
 
-    /// Removes an approval given by a command once all approved Applications are gone.
+    /// Removes an approval given by a command once all approved Applications have been deleted.
     pub(super) async fn remove_approval(&mut self) {
         let Some(generated) = self.generated.as_ref().filter(|generated| generated.errors.is_empty()) else {
             return;
@@ -219,8 +219,8 @@ fn rollout_request(
                 |others| format!("these can be retried now: {others}"),
             );
             return Err(format!(
-                "the progressive sync is in progress, and only one that has ended can be restarted as a whole; select with --app or --step \
-                 what to retry; {others}"
+                "the progressive sync is in progress, and only one that has ended can be restarted as a \
+                 whole; use --app or --step to select the Applications to retry; {others}"
             ));
         }
         AppSetAction::Retry { step, member } => rollout::UserRequest::Retry(request_scope(step, member)?),
@@ -232,7 +232,7 @@ fn rollout_request(
 }
 
 /// This request is for the ApplicationSet itself.
-const NOT_FOR_MACHINES: &str = "held deletions are approved on the ApplicationSet";
+const NOT_FOR_MACHINES: &str = "blocked deletions can be approved only on the ApplicationSet";
 
 fn teardown_request(request: AppSetAction) -> Result<teardown::UserRequest, String> {
     let none = |what: &str| {
@@ -256,6 +256,6 @@ fn request_scope(step: Option<u32>, member: Option<String>) -> Result<Scope, Str
     match (step, member) {
         (Some(step), None) => Ok(Scope::Step(step)),
         (None, Some(member)) => Ok(Scope::Member(member)),
-        _ => Err("name one Application, or the number of one step".to_owned()),
+        _ => Err("select one Application or one step".to_owned()),
     }
 }

@@ -1,5 +1,5 @@
-//! Progressive sync of an ApplicationSet: starts it on request, tells it about changes, and resumes it after
-//! a restart.
+//! Progressive sync of an ApplicationSet: starts it on request, informs it about changes, and resumes it
+//! after a restart.
 
 use std::sync::Arc;
 
@@ -86,7 +86,7 @@ impl ActorState {
         self.rollouts.last.as_ref().filter(is_own)
     }
 
-    /// Starts a rollout, or tells the running one about changes, if that is due.
+    /// Starts a rollout or informs the running rollout about changes, if that is due.
     pub(super) async fn update_rollout(&mut self, request: Request) {
         if self.recall_at.is_some() {
             return;

@@ -1,6 +1,6 @@
 //! Deletion of an ApplicationSet without a deletion order. Its Applications are deleted all at once, or
 //! outlive it. No Application waits for another, and in a cluster, Kubernetes deletes the Applications once
-//! the ApplicationSet is gone. A machine without commands records what happens to each Application, even
+//! the ApplicationSet is deleted. A machine without commands records what happens to each Application, even
 //! after the ApplicationSet's actor has stopped.
 
 use std::collections::BTreeMap;
@@ -44,8 +44,8 @@ fn is_member(member: &Member, application: &Application) -> bool {
 }
 
 impl ActorState {
-    /// Resumes the record of the deletion. `all` contains the ApplicationSet's machines, oldest first. The
-    /// newest machine that isn't such a record is removed and returned.
+    /// Resumes the record of the deletion. `all` contains the ApplicationSet's machines, oldest first.
+    /// Removes and returns the newest machine that isn't a record of an unordered deletion.
     pub(super) async fn resume_unordered_deletion(
         &mut self,
         all: &mut Vec<EntryOf<Event>>,

@@ -264,7 +264,7 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
         }
         let mut standings = MemberStatusCache::default();
         assert_eq!(next_step(&environment, &mut standings, &set, Some(&held)).await, RolloutStepDue::Nothing);
-        // The manifests are compared again each time, and the reason is known.
+        // The manifests are compared again each time, and the result contains the reason.
         let targets = TargetIdentities::from_appset(&set).unwrap();
         let key = AppKey { namespace: "argocd".to_owned(), name: "fleet".to_owned() };
         let found = standings
@@ -436,7 +436,7 @@ async fn an_undefined_gate_keeps_a_step_closed_and_is_reported() {
         ("nobody", "no gate named nobody is registered"),
         (
             "window:night",
-            "gate window:night is not defined; define it in the file of `tidegate serve --gates`",
+            "gate window:night is not defined; define it in the file passed to `tidegate serve --gates`",
         ),
         ("concurrency:db", "limits operations, not steps"),
     ] {
@@ -504,7 +504,7 @@ async fn file_gates_and_registered_gates_are_queried_about_the_step() {
     let verdict = |gate: &str| answers.iter().find(|one| one.gate == gate).unwrap().verdict.clone();
     assert_eq!(verdict("porter"), Verdict::Open);
     let Verdict::Closed { reason, .. } = verdict("window:never") else { panic!("open") };
-    assert!(reason.starts_with("sync window never denies it"), "{reason}");
+    assert!(reason.starts_with("sync window never denies syncs"), "{reason}");
     let question = reports.recv().await.unwrap();
     assert_eq!(
         (question.operation, question.application.as_str(), question.wave),
@@ -529,7 +529,7 @@ fn pruning_happens_only_for_applications_generated_with_it() {
         application("manual"),
     ];
     let prunes = PruningApplications::default();
-    // A process that resumes a rollout knows only what was written.
+    // A process that resumes a rollout knows only the stored Applications.
     assert_eq!(generated.each_ref().map(|one| prunes.contains(one)), [true, true, false, false]);
     prunes.set(&generated);
     assert_eq!(generated.each_ref().map(|one| prunes.contains(one)), [true, false, false, false]);

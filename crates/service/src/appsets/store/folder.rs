@@ -368,8 +368,8 @@ impl UncertaintyReason {
 }
 
 /// Merges the documents with the stored state. `hidden` is the reason why there may be more documents than
-/// are visible. An ApplicationSet whose document is no longer among `present_keys` may be gone, so its
-/// changes don't take effect.
+/// are visible. An ApplicationSet whose document is no longer among `present_keys` may have been deleted, so
+/// its changes don't take effect.
 fn merge_documents(
     all: &mut StateTable,
     mut documents: BTreeMap<AppKey, ParsedAppSet>,
@@ -456,7 +456,7 @@ fn update_from_document(stored: ApplicationSet, document: ApplicationSet) -> App
     retry::carry_over_retry(&stored, &mut set);
     let before = stored.metadata;
     (set.metadata.uid, set.metadata.creation_timestamp) = (before.uid, before.creation_timestamp);
-    // The orphan finalizer takes effect only once the file is gone. In this case, the process that set it was
+    // The orphan finalizer takes effect only once the file is deleted. Here, the process that set it was
     // killed before it removed the file.
     for own in before.finalizers.into_iter().filter(|one| one == RESOURCES_FINALIZER) {
         if !set.metadata.finalizers.contains(&own) {

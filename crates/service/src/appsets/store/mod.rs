@@ -63,19 +63,19 @@ pub enum Existence {
 }
 
 /// Store of ApplicationSets and the Applications they generate. Only an ApplicationSet's own actor writes to
-/// it. ApplicationSets and Applications have the same form of keys, and an object of each kind may have the
-/// same name.
+/// it. ApplicationSets and Applications use the same type of key, and two objects of different kinds may have
+/// the same name.
 #[async_trait]
 pub trait AppSetStore: Send + Sync + 'static {
     /// Returns the base for relative repository addresses.
     fn base(&self) -> PathBuf;
 
-    /// Returns true if other programs read the state in the store, so that each write is a cost for all of
+    /// Returns true if other programs read the state in the store, so that each write causes work for all of
     /// them.
     fn is_shared(&self) -> bool;
 
-    /// Returns true if Applications whose owner is gone are deleted automatically, as the Kubernetes garbage
-    /// collector does.
+    /// Returns true if Applications whose owner no longer exists are deleted automatically, as the Kubernetes
+    /// garbage collector does.
     fn has_garbage_collector(&self) -> bool;
 
     /// Returns the labels that the store adds to Applications so that they are managed. The labels stay,
@@ -88,7 +88,7 @@ pub trait AppSetStore: Send + Sync + 'static {
     fn watch(&self) -> UnboundedReceiver<AppSetEvent>;
 
     /// Writes only the status of an ApplicationSet. When this function returns, the status is durable or the
-    /// ApplicationSet is gone.
+    /// ApplicationSet no longer exists.
     ///
     /// # Errors
     ///
@@ -107,7 +107,7 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Writes these annotations as in `set`. They record requests made by commands: an
     /// [`approval`](tidegate_applicationset::deletion_limit) of deletions, or a
     /// [`retry`](tidegate_applicationset::retry). When this function returns, the annotations are durable or
-    /// the ApplicationSet is gone.
+    /// the ApplicationSet no longer exists.
     ///
     /// # Errors
     ///

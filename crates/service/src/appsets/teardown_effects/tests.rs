@@ -1,4 +1,4 @@
-//! Ordered deletions: requests to the store, their order, and the status meanwhile.
+//! Ordered deletions: requests to the store, their order, and the status during the deletion.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;

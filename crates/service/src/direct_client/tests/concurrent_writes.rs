@@ -62,7 +62,7 @@ async fn concurrent_writes_of_others_are_preserved() {
     for (times, what, expected) in [
         (3, add_label as fn(&mut Value), Ok(())),
         (1000, add_label, Err("was changed by other clients during 8 attempts")),
-        (1, taken, Err("an operation is already requested")),
+        (1, taken, Err("an operation has already been requested")),
     ] {
         let (inner, direct) = cluster_with_rival(Verb::Put, times, what).await;
         let known = direct.find_one("web").await.unwrap();

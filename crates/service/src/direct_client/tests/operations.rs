@@ -52,7 +52,7 @@ async fn an_operation_is_requested_only_if_there_is_no_other_one() {
         }
     }
     // The service has accepted the operation: it has an ID, or the status refers to it. A subsequent
-    // operation must be marked as such.
+    // operation must contain the policy for an operation in progress.
     let mut named = first["operation"].clone();
     named["info"] = before["info"].clone();
     for (operation, state) in [

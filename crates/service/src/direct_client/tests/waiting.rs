@@ -63,7 +63,7 @@ async fn a_wait_survives_an_outage_and_a_missing_permission_to_watch() {
         update_application(&inner, |app| app["metadata"]["labels"] = json!({"is": "seen"})).await;
         let is_seen = |found: &[Application]| found.iter().any(|one| one.metadata.labels.contains_key("is"));
         // During the failure, Applications that a watch would report aren't read. If watching is forbidden,
-        // all of them are read.
+        // all Applications are read.
         for _ in 0..4 {
             watching.wait_for_change().await.unwrap();
         }

@@ -7,7 +7,7 @@ use super::timeline::{OperationTimeline, Tone};
 
 /// State of an operation that is waiting for another operation's claim.
 const CLAIM_WAIT: &str = "Waiting for the claim";
-/// Maximum number of objects named in the description of what a wave is waiting for.
+/// Maximum number of objects in the description of what a wave is waiting for.
 const NAMED_OBJECTS_MAX: usize = 3;
 
 impl OperationTimeline {
@@ -178,7 +178,7 @@ impl OperationTimeline {
             let place = match (open.state.as_str(), is_hook) {
                 ("Deleting", _) => 2,
                 (_, true) => 1,
-                // If the plan has only one wave, only hooks are waited for.
+                // If the plan has only one wave, the operation waits only for hooks.
                 (_, false) if has_waves => 0,
                 (_, false) => continue,
             };

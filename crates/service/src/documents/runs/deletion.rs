@@ -64,7 +64,7 @@ fn describe_event(event: &Event, order: &Order) -> RunEventBuilder {
             RunEventBuilder::for_decision("termination-requested", said, "terminates it")
         }
         Event::Approved(Approval { token, said }) => {
-            let what = "approves deletions that were held because their number exceeds the limit";
+            let what = "approves deletions that were blocked because their number exceeds the limit";
             RunEventBuilder::for_decision("approved", said, what).details(json!({"deletions": token}))
         }
         Event::Finished { end, message, at } => {

@@ -199,7 +199,10 @@ fn render_deletion(deletion: &TeardownView) -> Markup {
     let approvals = deletion.approvals.iter().map(|one| {
         Markup::text_element(
             "p",
-            &format!("Held because their number exceeded the limit; approved by {}.", describe_approval(one)),
+            &format!(
+                "Blocked because their number exceeded the limit; approved by {}.",
+                describe_approval(one)
+            ),
         )
     });
     Markup::concat([

@@ -331,7 +331,7 @@ impl<'a> WaitCollector<'a> {
                 self.waits.end(&window, *at);
             }
             Event::OperationEnded { phase, message, at, .. } if *phase != OperationPhase::Succeeded => {
-                // If failures are tolerated, the rollout continues without them.
+                // If failures are tolerated, the rollout continues without the failed Applications.
                 let step = self
                     .steps_by_application
                     .get(name)

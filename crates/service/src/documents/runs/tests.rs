@@ -140,8 +140,8 @@ fn sample_run(word: &str) -> RunWithEvents {
     RunWithEvents::from_rollout(run_summary(RunKind::Rollout), (1, &events), &state, at(100), |_| None)
 }
 
-/// Returns the record of an Application whose operation was running when it was stopped: the operation ID if
-/// it is named, and the message. `log` is the operation's outcome in the list of operations.
+/// Returns the record of an Application whose operation was running when it was stopped: the operation ID, if
+/// the record contains it, and the message. `log` is the operation's outcome in the list of operations.
 fn record_of_stopped_operation(
     then: impl IntoIterator<Item = Event>,
     log: Option<(OperationPhase, &str)>,
@@ -484,7 +484,7 @@ fn every_kind_has_a_stable_name_and_fields_and_is_documented() {
     assert_eq!(text.len(), numbers.len(), "two kinds have the same name: {text:?}");
 
     let docs = include_str!("../../../../../docs/reference/json-output.md");
-    let section = docs.split("## What is recorded of rollouts and deletions").nth(1).unwrap();
+    let section = docs.split("## Events of rollouts and deletions").nth(1).unwrap();
     let section = section.split("\n## ").next().unwrap();
     for event in documents.iter().chain(&of_deletions) {
         let word = &event.kind;

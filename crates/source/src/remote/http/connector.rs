@@ -18,13 +18,13 @@ use crate::credentials::AccessSettings;
 /// Default port for SOCKS proxies.
 const SOCKS_PORT: u16 = 1080;
 
-/// Rejects a host that is written as a blocked address.
+/// Rejects a host that is a blocked address.
 pub(crate) fn check_host(host: &str, barred: BlockedAddresses) -> Result<(), Problem> {
     barred.blocked_host_reason(host).map_or(Ok(()), |reason| Err(Problem::new(reason)))
 }
 
-/// Rejects a host that resolves to a blocked address, before another program uses it. Accepts names that
-/// don't resolve, because that program reports them.
+/// Rejects a host name that resolves to a blocked address, before another program uses the name. Accepts
+/// names that don't resolve, because the other program reports them.
 pub(crate) fn check_name(host: &str, barred: BlockedAddresses) -> Result<(), Problem> {
     check_host(host, barred)?;
     let found = (host.trim_matches(['[', ']']), 0).to_socket_addrs();
@@ -57,7 +57,7 @@ pub(crate) fn proxy_for(access: &AccessSettings, to: &Uri) -> Result<Option<Inte
     let Some(proxy) = access.proxy.text() else { return Ok(None) };
     let all = || Matcher::builder().all(proxy.to_owned());
     let found = all().no(access.no_proxy.clone()).build().intercept(to);
-    // Either the host is exempt from proxying, or the proxy address is invalid.
+    // If no proxy was found, either the host is exempt from proxying, or the proxy address is invalid.
     match found.is_some() || all().build().intercept(to).is_some() {
         true => Ok(found),
         false => Err(invalid_proxy(access)),

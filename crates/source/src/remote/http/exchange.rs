@@ -121,7 +121,7 @@ impl BufRead for BodyReader {
     }
 }
 
-/// Request body, which is sent when the response is read.
+/// Request body. It is sent when the response is read.
 pub(crate) struct BodyWriter(SharedExchange);
 
 impl Write for BodyWriter {

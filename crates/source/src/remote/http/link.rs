@@ -26,7 +26,7 @@ pub(super) type Body = UnsyncBoxBody<Bytes, ConnectionError>;
 
 /// Connection for one attempt.
 pub(crate) struct Link {
-    /// Runtime; `None` only while the link is being dropped.
+    /// Runtime that executes the requests; `None` only while the link is being dropped.
     runtime: Option<Runtime>,
     client: Client,
     attempt: Arc<Attempt>,
@@ -41,7 +41,7 @@ pub(crate) struct Link {
 
 struct LinkState {
     problem: Option<Problem>,
-    /// Number of bytes that may still be received.
+    /// Remaining number of bytes that may be received.
     bytes_left: u64,
     /// Repository address after redirects.
     base: Option<String>,
@@ -49,7 +49,7 @@ struct LinkState {
 
 impl Drop for Link {
     fn drop(&mut self) {
-        // A pending name lookup would block a normal shutdown of the runtime.
+        // A normal shutdown of the runtime would wait for a pending name lookup.
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_background();
         }
@@ -107,12 +107,12 @@ impl Link {
         }))
     }
 
-    /// Returns the problem, if this link observed one.
+    /// Returns the problem that this link has observed, if any.
     pub fn problem(&self) -> Option<Problem> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
     }
 
-    /// Stores a problem for later, because Git's protocol code would lose its message.
+    /// Stores a problem for later, because Git's protocol code would lose the message.
     pub(super) fn store_problem(&self, problem: Problem) -> Problem {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.problem.get_or_insert(problem).clone()
@@ -178,7 +178,7 @@ impl Link {
         }
         match is_connect {
             true => Problem::new(format!("the server cannot be reached: {cause}"))
-                .with_hint("it is retried at the next comparison"),
+                .with_hint("the next comparison tries again"),
             false => Problem::new(format!("the server closed the connection: {cause}")),
         }
     }
@@ -284,14 +284,14 @@ impl Link {
                 Problem::new(said).with_hint("check the proxy's user and password")
             }
             _ if status.is_redirection() => {
-                Problem::new(format!("{said}, and redirects are not followed here"))
+                Problem::new(format!("{said}, and Tidegate does not follow redirects for this request"))
             }
             _ if asks => Problem::new(format!("{said} and requires credentials")),
-            _ => Problem::new(said).with_hint("it is retried at the next comparison"),
+            _ => Problem::new(said).with_hint("the next comparison tries again"),
         })
     }
 
-    /// Creates the problem for a rejection by a server other than the one that the credentials are for.
+    /// Creates the problem for a rejection by a server that the credentials are not for.
     fn other_server_problem(&self, said: &str, at: &Uri, secret: &str) -> Problem {
         let [there, meant] =
             [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));
@@ -332,7 +332,7 @@ pub(super) fn redirect_target(answer: &Response<Body>, from: &Uri) -> Result<Uri
         .map_err(|misled| Problem::new(format!("the server {misled}")))
 }
 
-/// Parses header lines such as `Name: value`. Skips invalid ones.
+/// Parses header lines such as `Name: value`. Skips invalid lines.
 pub(super) fn parse_headers(lines: impl IntoIterator<Item = impl AsRef<str>>) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for line in lines {

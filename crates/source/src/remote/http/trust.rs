@@ -16,7 +16,7 @@ pub(super) fn tls_config(trust: &SystemTrust, access: &AccessSettings) -> Result
     let client = client.map(|(chain, key)| ClientCertificate { chain: &chain.0, key: &key.0 });
     trust.tls_config(trusted, client).map_err(|error| match error {
         TrustError::Authorities => {
-            Problem::new("the certificates of its host in argocd-tls-certs-cm are not PEM certificates")
+            Problem::new("the entry for this host in argocd-tls-certs-cm contains no PEM certificates")
         }
         TrustError::Client => {
             let secret = access.secret.as_deref().unwrap_or_default();

@@ -24,8 +24,8 @@ const MANAGEMENT_SCOPE: &str = "https://management.core.windows.net/.default";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Maximum size of a service account token in bytes.
 const TOKEN_FILE_MAX: u64 = 64 << 10;
-/// Time in seconds for which a registry password is cached. It is valid for three hours, but the response
-/// doesn't say so.
+/// Time in seconds that a registry password is cached. The password is valid for three hours, but the
+/// response doesn't contain its lifetime.
 const REGISTRY_SECONDS: u64 = 60 * 60;
 
 #[derive(Deserialize)]
@@ -84,12 +84,12 @@ impl Network {
                 let who = format!("the workload identity of Secret {}", issuer.secret);
                 let none = |reason: String| {
                     Problem::new(format!("no token for {who}: {reason}")).with_hint(
-                        "label the pod azure.workload.identity/use: \"true\", and annotate its service account with azure.workload.identity/client-id",
+                        "label the pod with azure.workload.identity/use: \"true\", and annotate its service account with azure.workload.identity/client-id",
                     )
                 };
                 let (authority, tenant, client) = self.azure.token_request_parts().map_err(none)?;
                 let proof = read_token_file(&self.azure.token_file).map_err(|error| {
-                    none(format!("cannot read the file of AZURE_FEDERATED_TOKEN_FILE: {error}"))
+                    none(format!("cannot read the file in AZURE_FEDERATED_TOKEN_FILE: {error}"))
                 })?;
                 let (tenant, client) = (tenant.to_owned(), client.to_owned());
                 Ok(Client { who, authority, tenant, client, proof, is_secret: false })
@@ -111,7 +111,9 @@ impl Network {
         let hints = Hints {
             rejected: match is_secret {
                 true => "check the fields azureServicePrincipal… of the Secret; the secret may have expired",
-                false => "check that the federated credential of the identity names the service account",
+                false => {
+                    "check that the federated credential of the identity is for the service account of the pod"
+                }
             },
             other: "check the token endpoint: azureActiveDirectoryEndpoint, or AZURE_AUTHORITY_HOST",
         };
@@ -131,7 +133,8 @@ impl Network {
         Ok(ExpiringToken { token: given.access_token, expires_at: ends })
     }
 
-    /// See <https://learn.microsoft.com/en-us/azure/container-registry/container-registry-authentication>.
+    /// Exchanges an Azure token for a registry password. See
+    /// <https://learn.microsoft.com/en-us/azure/container-registry/container-registry-authentication>.
     fn exchange_azure_token(
         &self,
         (client, registry): (&Client, &str),

@@ -74,7 +74,7 @@ impl GithubApi<'_> {
         self.request.interpret_response(answer, hint)
     }
 
-    /// Looks up the installation for an organization, otherwise for a user.
+    /// Looks up the installation for an organization, or else for a user.
     fn installation(&self, owner: &str) -> Result<u64, TokenFailure<Problem>> {
         const MISSING: &str =
             "install the App for the owner of the repository, or check githubAppEnterpriseBaseUrl";
@@ -94,10 +94,13 @@ impl GithubApi<'_> {
                 _ => return Err(self.failure(&answer, MISSING)),
             }
         }
-        let what = format!("has no installation of it for {owner}");
+        let what = format!("has no installation of the GitHub App for {owner}");
         Err(match last {
             Some(_) => self.request.error(&what).with_hint(MISSING).into(),
-            None => self.request.error("cannot find an installation without an owner").into(),
+            None => {
+                let text = "cannot look up the installation without the owner of the repository";
+                self.request.error(text).into()
+            }
         })
     }
 

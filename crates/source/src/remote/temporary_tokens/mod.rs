@@ -1,9 +1,9 @@
 //! Temporary passwords: tokens for GitHub Apps, Google accounts and Azure identities.
 //!
 //! ```text
-//! Network::asking ─ Leases: cached? ─▶ the work, with the token as password ─ 401, possibly revoked? ─▶ dropped,
-//!                      └── no ──▶ github, google, azure: assertion signed or stored here      and once more with a new one
-//!                                   └──▶ token, cached until shortly before it expires
+//! with_token ─ cached token? ─▶ work, with the token as its password ─ 401? ─▶ once more, with a new token
+//!                 └── no ──▶ github, google, azure: send a signed or stored assertion
+//!                               └──▶ token, cached until shortly before it expires
 //! ```
 
 mod azure;
@@ -29,8 +29,8 @@ const RESPONSE_BYTES_MAX: u64 = 256 << 10;
 #[derive(Default)]
 pub(crate) struct Tokens {
     cache: TokenCache<Issuer, Problem>,
-    /// New tokens that a repository rejected, by repository. If the repository rejects another token, that
-    /// doesn't mean that a token was revoked.
+    /// New tokens that a repository has rejected, by repository. If such a repository also rejects another
+    /// token, that token was not necessarily revoked.
     rejected: Mutex<BTreeMap<String, (Issuer, SecretText)>>,
 }
 
@@ -41,7 +41,7 @@ impl Tokens {
         leased.is_from_cache && useless.get(repository).is_none_or(|(_, token)| token.0 != leased.token)
     }
 
-    /// Remembers whether a repository accepts a token.
+    /// Records whether a repository accepts a token.
     fn record_result(&self, repository: &str, issuer: &Issuer, token: &str, is_accepted: bool) {
         let mut useless = self.rejected.lock().unwrap_or_else(PoisonError::into_inner);
         if is_accepted {
@@ -70,8 +70,8 @@ impl From<Problem> for TokenFailure<Problem> {
 
 impl Network {
     /// Runs work with a valid temporary password. If the server rejects a cached password that it accepted
-    /// before, runs the work once more with a new one. The new token stays cached, because other repositories
-    /// may accept it.
+    /// before, runs the work once more with a new password. The new token remains cached, because other
+    /// repositories may accept it.
     pub fn with_token<T>(
         &self,
         access: &AccessSettings,
@@ -109,7 +109,7 @@ impl Network {
         })
     }
 
-    /// Creates a link to the issuer, the only server that receives the assertion.
+    /// Creates a link to the issuer, which is the only server that receives the assertion.
     fn link_to_issuer(
         &self,
         address: &str,
@@ -142,7 +142,7 @@ impl Network {
 fn rejected_token_hint(issuer: &Issuer) -> &'static str {
     match issuer.kind {
         IssuerKind::Github { .. } => {
-            "check that githubAppEnterpriseBaseUrl is the same server, and that the GitHub App may read the repository's contents"
+            "check that githubAppEnterpriseBaseUrl is on the same server as the repository, and that the GitHub App may read the repository's contents"
         }
         IssuerKind::Google(_) => "check that the account of gcpServiceAccountKey may read the repository",
         IssuerKind::Azure(_) => "check that the Azure identity may read the repository",

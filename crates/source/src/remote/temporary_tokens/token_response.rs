@@ -8,7 +8,7 @@ use tidegate_web::{RequestedWait, TokenFailure};
 use crate::error::to_line;
 use crate::remote::{CompleteResponse, Problem};
 
-/// Maximum time, in seconds, to honor a server's request to wait.
+/// Maximum time, in seconds, that the client waits if a server requests a delay.
 const WAIT_MAX: u64 = 60 * 60;
 /// Default wait, in seconds, if the server doesn't specify one.
 const WAIT_DEFAULT: u64 = 60;
@@ -17,9 +17,9 @@ const MASK: &str = "***";
 
 /// Context of a token request, used in messages.
 pub(super) struct TokenRequest<'a> {
-    /// `GitHub at https://api.github.com`.
+    /// Description of the server, such as `GitHub at https://api.github.com`.
     pub server: String,
-    /// `the GitHub App of Secret argocd/app`.
+    /// Description of the credentials, such as `the GitHub App of Secret argocd/app`.
     pub who: String,
     /// Signed assertion, which messages must not contain.
     pub assertion: &'a str,
@@ -54,13 +54,13 @@ impl TokenRequest<'_> {
         let sends =
             if status.is_redirection() { ", and credentials are not sent to redirect targets" } else { "" };
         let hint = match hint {
-            "" if status.is_server_error() => "it is retried at the next comparison",
+            "" if status.is_server_error() => "the next comparison tries again",
             hint => hint,
         };
         TokenFailure::from(self.error(&format!("returned {status}{said}{sends}")).with_hint(hint))
     }
 
-    /// Returns the server's error message without secrets, because the server can echo what it received.
+    /// Returns the server's error message without secrets, because the server may echo parts of the request.
     fn error_message(&self, content: &[u8]) -> Option<String> {
         let content: Value = serde_json::from_slice(content).ok()?;
         let found = ["message", "error_description", "error"];

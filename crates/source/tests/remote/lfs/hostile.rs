@@ -1,4 +1,4 @@
-//! Servers with wrong objects, and repositories that name other servers.
+//! Tests with servers that return wrong objects, and with repositories that specify other servers.
 
 use std::time::Duration;
 
@@ -59,7 +59,7 @@ fn missing_objects_are_named() {
     stage.objects.set_responses(|_| answer(401, &json!({"message": "hunter2"})));
     says(&["401", "does not accept the credentials of Secret given"]);
     stage.objects.set_responses(|_| answer(200, &json!({"objects": []})));
-    says(&["does not mention it"]);
+    says(&["response does not contain it"]);
     stage.objects.set_responses(|_| answer(200, &json!(["hunter2"])));
     says(&["is not a Git LFS response"]);
     stage.objects.set_responses(|_| answer(200, &json!({"transfer": "tus", "objects": []})));
@@ -71,7 +71,7 @@ fn missing_objects_are_named() {
     stage.objects.set_responses(|_| {
         ServerResponse::Complete(307, vec!["location: /elsewhere".to_owned()], String::new())
     });
-    says(&["redirects are not followed"]);
+    says(&["does not follow redirects"]);
     stage.bench.commit("app/b.yaml", &pointer("b"));
     says(&["app/a.yaml and 1 more"]);
     assert_eq!(stage.cached_objects().len(), 0);
@@ -125,8 +125,8 @@ fn too_large_objects_are_not_requested() {
     assert!(stage.error().contains("app/0.yaml is a Git LFS pointer with extensions"));
 }
 
-/// The repository itself names its LFS server. Its authors must not be able to obtain the credentials this
-/// way.
+/// A repository can specify its LFS server. The repository's authors must not be able to obtain the
+/// credentials this way.
 #[test]
 fn a_repository_that_names_another_server() {
     let Some(stage) = LfsFixture::new() else { return };
@@ -149,7 +149,7 @@ fn a_repository_that_names_another_server() {
     assert_eq!(authorized_requests(&stage.objects)[0].1.as_deref(), Some(ME));
     stage.bench.commit("app/a.yaml", &pointer("{a: b}"));
     for (url, expected) in [
-        ("ssh://git@a.example/b", ".lfsconfig names a server in lfs.url that is not allowed"),
+        ("ssh://git@a.example/b", ".lfsconfig contains a server URL that is not allowed"),
         ("http://169.254.169.254/latest", "link-local"),
         ("\"", ".lfsconfig is not a valid Git configuration"),
     ] {

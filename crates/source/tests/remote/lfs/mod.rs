@@ -1,4 +1,4 @@
-//! Git LFS files, with an LFS server at the repository's address and another one elsewhere.
+//! Tests of Git LFS files, with an LFS server at the repository's address and another server elsewhere.
 
 mod hostile;
 mod reading;
@@ -18,7 +18,7 @@ use tidegate_testkit::git::GitServer;
 use super::fixture::{RemoteFixture, credentials, read};
 use super::temporary_tokens::server::{Request, Server, ServerResponse, json as answer};
 
-/// `me:hunter2`.
+/// Header with the credentials `me:hunter2`.
 const ME: &str = "Basic bWU6aHVudGVyMg==";
 const BATCH: &str = "POST /repo.git/info/lfs/objects/batch";
 pub const CONTENT: &str = "{apiVersion: v1, kind: ConfigMap, metadata: {name: from-lfs}}";
@@ -125,7 +125,7 @@ impl LfsFixture {
         move |oid| json!({"href": format!("http://{front}/objects/{oid}")})
     }
 
-    /// Returns download addresses elsewhere.
+    /// Returns download addresses on the other server.
     fn other_downloads(&self) -> impl Fn(&str) -> Value + Send + 'static {
         let url = self.elsewhere.url();
         move |oid| json!({"href": format!("{url}/objects/{oid}?token=hunter2")})
@@ -139,13 +139,13 @@ impl LfsFixture {
     }
 }
 
-/// Returns the requests with their `Authorization`.
+/// Returns the requests with their `Authorization` headers.
 pub fn authorized_requests(server: &Server) -> Vec<(String, Option<String>)> {
     let requests = server.requests().into_iter();
     requests.map(|request| (request.line, request.headers.get("authorization").cloned())).collect()
 }
 
-/// Combines two servers at one address. Each connection goes to one of them.
+/// Combines two servers at one address. Each connection is forwarded to one of them.
 fn combine_servers(git: String, objects: String) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     let address = listener.local_addr().unwrap();

@@ -1,4 +1,4 @@
-//! Reading LFS files, and the requests that this causes.
+//! Tests of reading LFS files, and of the requests that this causes.
 
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
 use tidegate_source::{Limits, RenderInputs, Repositories, Tools};
@@ -30,7 +30,7 @@ fn the_content_of_a_file_is_fetched_once() {
     assert_eq!(said["objects"], json!([{"oid": oid(CONTENT), "size": CONTENT.len()}]));
     assert_eq!(object.line, format!("GET /objects/{}", oid(CONTENT)));
     assert_eq!(object.headers["authorization"], ME);
-    // The object is cached, also for the next process and for other commits.
+    // The object is cached for other commits and for the next process.
     stage.bench.commit("app/notes.txt", "changed");
     assert_eq!(stage.content(), CONTENT);
     let mut reach = RemoteAccess::new(stage.bench.folder.path().join("mirrors"));
@@ -63,7 +63,7 @@ fn without_the_field_pointers_are_read_and_a_changed_field_is_a_change() {
     stage.set_credentials(&[("enableLfs", "false")]);
     assert!(repository.observe_availability());
     assert_eq!(repository.locate_manifests(&source, &commit, &making).unwrap().key, without.key);
-    // A located source is read with its original setting, because the cache uses that key.
+    // A located source is read with its original setting, because the setting is part of the cache key.
     assert_eq!(repository.read(&with, &making).unwrap()[0].content, CONTENT.as_bytes());
     stage.set_credentials(&[("enableLfs", "true")]);
     assert_eq!(repository.read(&without, &making).unwrap()[0].content, pointer(CONTENT).as_bytes());
@@ -83,7 +83,7 @@ fn repositories_use_the_field_of_the_common_secret() {
     assert_eq!(authorized_requests(&stage.objects).iter().filter(|(_, shown)| shown.is_some()).count(), 0);
 }
 
-/// Another server must only receive the credentials that the first server issued for it.
+/// Another server must receive only the credentials that the first server issued for it.
 #[test]
 fn another_server_gets_no_credentials() {
     let Some(stage) = LfsFixture::new() else { return };
@@ -187,7 +187,7 @@ fn objects_are_requested_in_batches_without_duplicates() {
     assert_eq!((batches, asked.len()), (2, 152));
 }
 
-/// Single files can be read through a link, as generators do.
+/// Single files can be read through a link, as generators read them.
 #[test]
 fn single_files_are_read_too() {
     let Some(stage) = LfsFixture::new() else { return };
@@ -214,11 +214,11 @@ fn the_oldest_objects_are_evicted() {
         assert_eq!(stage.content(), content);
         assert_eq!(stage.cached_objects(), [oid(content)]);
     }
-    // The content exceeds the cache size, but is read at once.
+    // The content exceeds the cache size, but is read in a single round.
     stage.bench.commit("app/b.yaml", &pointer(contents[1]));
     assert_eq!(stage.read().unwrap().len(), 2);
     assert_eq!(stage.cached_objects().len(), 2);
-    // The objects are removed with the repository.
+    // The objects are removed together with the repository.
     let keep = |url: &str| {
         let address = stage.bench.repositories.open(url, Path::new("/")).unwrap().address().clone();
         stage.bench.repositories.keep_only(&[address].into());
@@ -229,7 +229,7 @@ fn the_oldest_objects_are_evicted() {
     assert_eq!(stage.cached_objects().len(), 0);
 }
 
-/// Files that name other files may be LFS files themselves. A program reads the folder with its final
+/// Files that refer to other files may be LFS files themselves. Programs must read the folder with its final
 /// content.
 #[test]
 fn a_kustomization_with_lfs_files() {

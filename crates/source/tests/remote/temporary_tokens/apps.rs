@@ -1,4 +1,4 @@
-//! GitHub Apps.
+//! Tests of GitHub Apps.
 
 use std::os::unix::fs::symlink;
 use std::thread;
@@ -13,8 +13,8 @@ use super::super::fixture::{credentials, secret};
 use super::server::{ServerResponse, verify_jwt};
 use super::*;
 
-/// As in <https://docs.github.com/apps>: the App signs a token itself, and uses it to request a token for one
-/// of its installations.
+/// Follows <https://docs.github.com/apps>: the App signs a token itself, and uses it to request a token for
+/// one of its installations.
 #[test]
 fn an_app_token_is_sent_to_the_repository() {
     for kind in ["repository", "repo-creds"] {
@@ -68,13 +68,13 @@ fn a_revoked_token_is_replaced_once() {
     stage.accept("x-access-token", "hunter2-2");
     stage.bench.commit("app/b.yaml", "{}");
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(2), 1));
-    // A fetch does the same if there was no observation before it.
+    // A fetch also requests a token if there was no observation before it.
     let commit = stage.bench.commit("app/c.yaml", "{}");
     stage.accept("x-access-token", "hunter2-3");
     assert_eq!(stage.bench.read(&commit).map(|files| files.len()), Ok(3));
     assert_eq!(stage.token_requests().len(), 1);
-    // If no token is accepted, the error is reported after one more attempt. The last token is new and stays
-    // cached, because other repositories may accept it.
+    // If no token is accepted, the error is reported after one more attempt. The last token is new and
+    // remains cached, because other repositories may accept it.
     stage.accept("x-access-token", "another");
     stage.bench.server.requests();
     let error = stage.error();
@@ -146,9 +146,12 @@ fn a_missing_installation_id_is_looked_up_by_owner() {
     assert_eq!((stage.files(), stage.files_of("ACME/repo").is_err()), (Ok(1), true));
     let asked = stage.token_requests();
     assert_eq!(asked, ["GET /orgs/acme/installation", "GET /users/acme/installation", ASKED]);
-    // Another owner has a different installation, or none.
+    // Another owner has a different installation, or no installation.
     let error = stage.files_of("repo").unwrap_err().to_string();
-    assert!(error.contains("has no installation of it for repo; install the App for the owner"), "{error}");
+    assert!(
+        error.contains("has no installation of the GitHub App for repo; install the App for the owner"),
+        "{error}"
+    );
     assert_eq!(stage.token_requests(), ["GET /orgs/repo/installation", "GET /users/repo/installation"]);
 }
 
@@ -187,7 +190,7 @@ fn invalid_apps_are_reported_with_the_field() {
     );
 }
 
-/// Otherwise an eavesdropper could get the token.
+/// Without encryption, an eavesdropper could obtain the token.
 #[test]
 fn no_token_goes_by_plain_http_to_another_machine() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -235,7 +238,7 @@ fn a_password_takes_precedence_over_an_app() {
     assert_eq!((stage.files(), stage.token_requests().len()), (Ok(1), 1));
 }
 
-/// The token must also be the password of a Helm repository.
+/// The token must also be used as the password of a Helm repository.
 #[test]
 fn chart_requests_use_a_token() {
     let Some(stage) = TokenFixture::new() else { return };

@@ -1,4 +1,4 @@
-//! Azure identities.
+//! Tests of Azure identities.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::*;
 
 const CLIENT: &str = "0a1b2c3d-0000-4000-8000-000000000001";
 const TENANT: &str = "shop.onmicrosoft.com";
-/// Token that the cluster gives the process.
+/// Token that the cluster issues to the process.
 const ASSERTION: &str = "hunter2.of.cluster";
 
 impl TokenFixture {
@@ -50,7 +50,7 @@ fn form(body: &str) -> BTreeMap<String, String> {
     form_urlencoded::parse(body.as_bytes()).into_owned().collect()
 }
 
-/// As in <https://learn.microsoft.com/en-us/entra/identity-platform/v2-oauth2-client-creds-grant-flow>.
+/// Follows <https://learn.microsoft.com/en-us/entra/identity-platform/v2-oauth2-client-creds-grant-flow>.
 #[test]
 fn a_service_principal_token_is_sent_to_the_repository() {
     let Some(stage) = TokenFixture::with_azure() else { return };
@@ -76,7 +76,7 @@ fn a_service_principal_token_is_sent_to_the_repository() {
         ("scope", "499b84ac-1321-427f-aa17-267ca6975798/.default"),
     ];
     assert_eq!(form(&request.body), expected.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
-    // A new token is requested shortly before the old one expires, and after a revocation.
+    // The client requests a new token shortly before the old one expires, and after a revocation.
     stage.clock.advance(1);
     stage.accept_bearer("hunter2-2");
     assert_eq!(stage.files(), Ok(1));

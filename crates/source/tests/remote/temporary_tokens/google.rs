@@ -1,4 +1,4 @@
-//! Google Cloud service accounts.
+//! Tests of Google Cloud service accounts.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::*;
 
 const EMAIL: &str = "tidegate@shop.iam.gserviceaccount.com";
 
-/// Returns a key like those that Google Cloud creates, with some fields changed.
+/// Returns a key in Google Cloud's format, with some fields changed.
 fn account(token_uri: &str, others: &[(&str, &str)]) -> String {
     let mut file = json!({
         "type": "service_account", "project_id": "shop", "private_key_id": "k1", "private_key": key(0).pkcs8,
@@ -27,7 +27,7 @@ impl TokenFixture {
     }
 }
 
-/// As in <https://developers.google.com/identity/protocols/oauth2/service-account>.
+/// Follows <https://developers.google.com/identity/protocols/oauth2/service-account>.
 #[test]
 fn an_account_token_is_sent_to_the_repository() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -57,7 +57,7 @@ fn an_account_token_is_sent_to_the_repository() {
     assert_eq!(claims["scope"], "https://www.googleapis.com/auth/cloud-platform");
     let (from, until) = (claims["iat"].as_i64().unwrap(), claims["exp"].as_i64().unwrap());
     assert!(from < until && until <= from + 3600, "{claims}");
-    // A new token is requested shortly before the old one expires, and after a revocation.
+    // The client requests a new token shortly before the old one expires, and after a revocation.
     stage.clock.advance(1);
     stage.accept(EMAIL, "hunter2-2");
     assert_eq!(stage.files(), Ok(1));
@@ -86,7 +86,10 @@ fn rejected_accounts() {
     for (key, expected) in [
         ("hunter2".to_owned(), "has a gcpServiceAccountKey that is not a JSON key"),
         (account(&uri, &[("type", "authorized_user")]), "that is not the key of a service account"),
-        (account(&uri, &[("private_key", "hunter2")]), "that has no RSA private key in private_key"),
+        (
+            account(&uri, &[("private_key", "hunter2")]),
+            "that does not contain an RSA private key in private_key",
+        ),
         (account("http://example.com/hunter2", &[]), "that has a token_uri that is not an https:// URL"),
     ] {
         stage.set_credentials(stage.account(&key));

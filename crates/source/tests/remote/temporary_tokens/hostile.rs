@@ -1,4 +1,4 @@
-//! Misbehaving token servers.
+//! Tests with misbehaving token servers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,8 +29,11 @@ fn responses_without_a_token() {
             json(403, &json!({"message": "This installation has been suspended"})),
             "(This installation has been suspended); check whether",
         ),
-        (json(500, &json!({"message": "a\nb"})), "returned 500 Internal Server Error (a b); it is retried"),
-        (whole(502, "<html>"), "returned 502 Bad Gateway; it is retried at the next comparison"),
+        (
+            json(500, &json!({"message": "a\nb"})),
+            "returned 500 Internal Server Error (a b); the next comparison",
+        ),
+        (whole(502, "<html>"), "returned 502 Bad Gateway; the next comparison tries again"),
         (whole(204, ""), "returned 204 No Content; check githubAppEnterpriseBaseUrl"),
     ] {
         stage.github.set_responses(move |_| answer.clone());
@@ -40,7 +43,7 @@ fn responses_without_a_token() {
         assert_eq!(stage.token_requests().len(), 1, "{expected}");
     }
     assert!(stage.bench.server.requests().is_empty(), "no request was sent without a token");
-    // None of this is cached.
+    // None of these errors is cached.
     let github = Server::github(key(0), &stage.clock);
     stage.set_credentials(stage.app("repository", &[("githubAppEnterpriseBaseUrl", &github.url())]));
     stage.accept("x-access-token", "hunter2-1");
@@ -63,7 +66,7 @@ fn an_unresponsive_token_server_times_out() {
     }
 }
 
-/// A server may echo the request.
+/// A server may echo the request, so errors must not contain secrets from it.
 #[test]
 fn errors_contain_no_sent_secrets() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -78,7 +81,7 @@ fn errors_contain_no_sent_secrets() {
     assert!(!error.contains(leaked.bearer().rsplit('.').next().unwrap()));
 }
 
-/// The proof must not be sent to a redirect target, not even on the same server.
+/// The client must not send the proof to a redirect target, even on the same server.
 #[test]
 fn redirects_with_an_assertion_are_not_followed() {
     let Some(stage) = TokenFixture::new() else { return };
@@ -98,7 +101,8 @@ fn redirects_with_an_assertion_are_not_followed() {
     }
 }
 
-/// GitHub: <https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api>.
+/// Tests GitHub's rate limits:
+/// <https://docs.github.com/rest/using-the-rest-api/rate-limits-for-the-rest-api>.
 #[test]
 fn a_requested_wait_is_honored() {
     let Some(stage) = TokenFixture::new() else { return };

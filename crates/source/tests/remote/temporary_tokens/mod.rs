@@ -1,4 +1,4 @@
-//! Repositories with temporary tokens from a token server.
+//! Tests of repositories with temporary tokens from a token server.
 
 mod apps;
 mod azure;
@@ -19,7 +19,7 @@ use super::fixture::{RemoteFixture, credentials, read, secret};
 pub(super) use server::key;
 use server::{Server, TOKEN, TestClock};
 
-/// Repository, and the token server for it.
+/// A repository, and its token server.
 struct TokenFixture {
     bench: RemoteFixture,
     clock: TestClock,
@@ -35,7 +35,7 @@ impl TokenFixture {
         Self::with_remote_access(|reach, _| set(&mut reach.limits))
     }
 
-    /// Creates a test setup. `set` receives the token server's address.
+    /// Creates a test setup. `set` is called with the token server's address.
     fn with_remote_access(set: impl FnOnce(&mut RemoteAccess, &str)) -> Option<Self> {
         let told = TestClock::new();
         let github = Server::github(key(0), &told);
@@ -44,7 +44,7 @@ impl TokenFixture {
             reach.clock = clock;
             set(reach, &url);
         })?;
-        // Below an owner, as on GitHub.
+        // The repository is below an owner, as on GitHub.
         let root = bench.folder.path().join("root");
         fs::create_dir(root.join("acme")).unwrap();
         symlink(root.join("repo"), root.join("acme/repo")).unwrap();
@@ -83,12 +83,12 @@ impl TokenFixture {
         self.bench.server.set_behavior(ServerBehavior { authorization, ..ServerBehavior::default() });
     }
 
-    /// Observes again, and returns the number of files in `main`.
+    /// Observes the repository again, and returns the number of files in `main`.
     fn files(&self) -> Result<usize, SourceError> {
         self.bench.observe_and_read("main").map(|files| files.len())
     }
 
-    /// Does the same for a repository with a different name.
+    /// Same as `files`, but for a repository with a different name.
     fn files_of(&self, name: &str) -> Result<usize, SourceError> {
         let repository = self.bench.repositories.open(&self.bench.server.url(name), Path::new("/")).unwrap();
         repository.observe()?;

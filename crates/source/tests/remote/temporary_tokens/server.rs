@@ -1,5 +1,5 @@
-//! Token server that acts like those of GitHub and Google, and can be made to misbehave. Signatures are
-//! verified by a different library than the one that creates them.
+//! Token server that acts like the servers of GitHub and Google, and that tests can make misbehave. It
+//! verifies signatures with a different library than the one that creates them.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -29,7 +29,7 @@ pub struct Key {
     public: Vec<u8>,
 }
 
-/// Returns a key that all tests share, because creating one takes a while.
+/// Returns a key that all tests share, because creating a key takes some time.
 pub fn key(number: usize) -> &'static Key {
     static KEYS: OnceLock<[Key; 2]> = OnceLock::new();
     &KEYS.get_or_init(|| {
@@ -90,14 +90,14 @@ impl TestClock {
 
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// `GET /path?query`.
+    /// Method and target, such as `GET /path?query`.
     pub line: String,
     pub headers: BTreeMap<String, String>,
     pub body: String,
 }
 
 impl Request {
-    /// Returns the bearer token.
+    /// Returns the bearer token of the request.
     pub fn bearer(&self) -> &str {
         self.headers.get("authorization").and_then(|value| value.strip_prefix("Bearer ")).unwrap_or_default()
     }
@@ -143,8 +143,8 @@ impl Server {
         server
     }
 
-    /// Creates a server that only issues tokens to the App with this key. Each is valid for an hour:
-    /// `hunter2-1`, `hunter2-2` …
+    /// Creates a server that issues tokens only to the App with this key. Each token (`hunter2-1`,
+    /// `hunter2-2` …) is valid for an hour.
     pub fn github(key: &'static Key, told: &TestClock) -> Self {
         let (told, mut given) = (told.clone(), 0);
         Self::start(move |request| {

@@ -1,9 +1,10 @@
-//! Simulation of kubelets, the scheduler and a cloud, as far as it shows in objects: pods are bound, start, become ready or fail,
-//! and disappear after deletion; claims are bound; Services and Ingresses get an address.
+//! Simulation of kubelets, the scheduler and a cloud, to the extent that it is visible in objects: pods are
+//! bound, start, become ready or fail, and disappear after deletion; claims are bound; Services and Ingresses
+//! get an address.
 //!
-//! The annotations of the simulated cluster apply here as well, and the same code creates the status. There are two differences:
-//! time is real, and an object with a stuck deletion gets its finalizer when it is created, because an API server does not accept
-//! new finalizers once deletion has started.
+//! The annotations of the simulated cluster apply here as well, and the same code creates the status. There
+//! are two differences. Time is real, and an object with a stuck deletion gets its finalizer when it is
+//! created. An API server does not accept new finalizers once deletion has started.
 
 mod behavior;
 mod pods;
@@ -180,8 +181,8 @@ impl Node {
         self.write_patch(&path, &patch).await;
     }
 
-    /// Writes a patch, and retries while the API server is unavailable. If the object was deleted or created again, this is not
-    /// an error, because the patch names its UID.
+    /// Writes a patch, and retries while the API server is unavailable. If the object was deleted or created
+    /// again, this is not an error, because the patch contains its UID.
     async fn write_patch(&self, path: &str, patch: &Value) -> bool {
         loop {
             match self.client.patch(&format!("{path}?fieldManager=nodes"), patch).await {

@@ -1,5 +1,5 @@
-//! The log with machines other than operations: compaction, and queries of operations, which must not return
-//! them.
+//! A log that contains machines other than operations: compaction of these machines, and queries for
+//! operations, which must not return them.
 
 use std::sync::Arc;
 
@@ -56,7 +56,7 @@ async fn check_compaction(log: Log, reopen: impl AsyncFnOnce(Log) -> Log) {
         first_sequence(stream_id(5)).unwrap() > 512,
         "an unfinished operation keeps events after its snapshot"
     );
-    // A machine with only a summary is listed, and any other read reports it.
+    // A machine that only has a summary is listed. Any other read reports that only the summary is left.
     let listed = first.list_machines::<rollout::Event>(Lookup::of_appset(APPSET)).await.unwrap();
     assert_eq!(listed.iter().map(|entry| entry.stream).collect::<Vec<_>>(), [stream_id(3), stream_id(4)]);
     assert_eq!(listed[0].summary.details.end, Some(rollout::End::Completed));
@@ -91,7 +91,7 @@ async fn compaction_works_the_same_on_disk() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().to_owned();
     let reopen = async |log: Log| {
-        // The actors of the first engine release it.
+        // The first engine's actors release the log.
         let held = Arc::downgrade(&log);
         drop(log);
         while held.strong_count() > 0 {
@@ -102,8 +102,7 @@ async fn compaction_works_the_same_on_disk() {
     check_compaction(open_log(&path, None).unwrap(), reopen).await;
 }
 
-/// Rollouts and teardowns are not operations: queries of those must not return them, and must not resume
-/// them.
+/// Rollouts and teardowns are not operations: queries for operations must neither return nor resume them.
 #[tokio::test(start_paused = true)]
 async fn queries_of_operations_do_not_return_machines() {
     let (cluster, log, fleet) = (FaultyCluster::reliable(), MemoryLog::new(), Fleet::default());
@@ -138,7 +137,7 @@ async fn queries_of_operations_do_not_return_machines() {
     }
     let error = engine.inspect(machine).await.unwrap_err();
     assert!(error.to_string().contains("teardown"), "{error}");
-    // New ids are greater than those of machines, too.
+    // New IDs are also greater than the IDs of machines.
     assert!(engine.next_id().await.unwrap() > machine);
     assert!(log.find_as::<teardown::Event>(Lookup::all()).unwrap().iter().all(|one| one.stream == open.id()));
     engine.shutdown().await;

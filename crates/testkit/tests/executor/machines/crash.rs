@@ -23,8 +23,8 @@ struct Outcome {
     actions: Vec<String>,
 }
 
-/// Runs a machine with a process that crashes at each of `deaths` in turn, or does not for 0. Returns the
-/// result, the points of the last process, and the number of crashes.
+/// Runs a machine with a process that crashes at each crash point in `deaths` in turn; 0 means no crash.
+/// Returns the result, the number of crash points of the last process, and the number of crashes.
 fn run<W: MachineEffects>(
     deaths: &[u64],
     fleet: &Fleet,
@@ -79,7 +79,7 @@ fn run_teardown(deaths: &[u64]) -> (Outcome, u64, u64) {
     (outcome, points, died)
 }
 
-/// Crashes at every point; returns the result of the undisturbed run.
+/// Crashes at every point. Returns the result of the undisturbed run.
 fn crash_at_every_point(play: fn(&[u64]) -> (Outcome, u64, u64), least: u64) -> Outcome {
     let (expected, points, _) = play(&[]);
     let (mut tried, mut wrong) = (0, Vec::new());

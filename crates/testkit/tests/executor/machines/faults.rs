@@ -1,4 +1,4 @@
-//! Panicking effects, refused inputs, and a failing log: no event is lost, and callers receive the errors.
+//! Panicking effects, rejected inputs, and a failing log. No event is lost, and callers get the errors.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -74,7 +74,7 @@ async fn a_machine_that_cannot_record_its_failure_releases_all_waiters() {
         assert!(matches!(error, MachineError::Aborted { .. }), "{error}");
         assert!(error.to_string().contains("injected into call"), "{error}");
     }
-    // The log is complete, and the next caller receives the result.
+    // The log is complete, and the next caller gets the result.
     let again = start_rollout(&engine, &fleet).await.unwrap();
     assert_eq!(outcome(&again.state().await.unwrap()).unwrap().end, End::Error);
 }
@@ -84,7 +84,7 @@ async fn a_machine_that_cannot_record_its_failure_releases_all_waiters() {
 async fn inputs_wait_for_the_next_actor() {
     let (log, fleet) = (MemoryLog::new(), Fleet::default());
     let running = start_rollout(&start_engine(&log).await, &fleet).await.unwrap();
-    // Two operations are running, and everything is recorded: the next event is the pause.
+    // Two operations are running, and everything is recorded. The next event is the pause.
     tokio::time::sleep(Duration::from_millis(2_500)).await;
     fleet.panic_at_call(fleet.calls() + 1);
     let lost = running.request(request_input(UserRequest::Pause)).await.unwrap_err();
@@ -112,7 +112,7 @@ async fn effects_that_cannot_be_created_are_created_again() {
     let error = engine.run_machine(stream_id(1), start_input(), work(1)).await.err().unwrap();
     assert!(error.to_string().contains("the log has no record of it yet, start it again"), "{error}");
     engine.run_machine(stream_id(1), start_input(), work(1)).await.unwrap().stop().await;
-    // For a machine that exists in the log.
+    // The same is true for a machine that exists in the log.
     made.store(0, Ordering::SeqCst);
     let running = engine.run_machine(stream_id(1), None, work(3)).await.unwrap();
     with_time_limit(running.wait_until_over()).await;
@@ -166,7 +166,7 @@ async fn every_caller_learns_of_a_failing_log() {
         let clock = shared_clock();
         let first = start_engine_on(Arc::new(log.clone()), clock).await;
         match start_rollout(&first, &fleet).await {
-            // It never started, or the log failed before its start was acknowledged.
+            // The rollout never started, or the log failed before the start was acknowledged.
             Err(error) => {
                 assert!(matches!(error, MachineError::LogFailed { .. }), "after {appends}: {error}")
             }
@@ -182,7 +182,7 @@ async fn every_caller_learns_of_a_failing_log() {
                 }
             }
         }
-        // This also works without an operation that could report it.
+        // The failure is also reported without an operation.
         assert!(matches!(first.failure(), Some(EngineError::LogFailed { .. })), "after {appends}");
         let log = log.reopen();
         let next = start_engine_on(Arc::new(log.clone()), clock).await;

@@ -16,7 +16,8 @@ use uuid::Uuid;
 
 use super::requests::target;
 
-/// Duration of an operation, of the health of an Application after it, of a gate, and of a finalizer.
+/// Duration of operations, gates and finalizers, and time until an Application is healthy after its
+/// operation.
 const DURATION: Duration = Duration::from_secs(5);
 /// Polling interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -48,7 +49,7 @@ struct FleetState {
     panicking_effect: &'static str,
     /// True if commands get no result.
     is_silent: bool,
-    /// True if it was notified of the end of the rollout.
+    /// True if the fleet was notified of the end of the rollout.
     has_end_notification: bool,
 }
 
@@ -88,7 +89,7 @@ impl Fleet {
         self.lock().actions.clone()
     }
 
-    /// Returns true if it was notified of the end of the rollout.
+    /// Returns true if the fleet was notified of the end of the rollout.
     pub fn has_end_notification(&self) -> bool {
         self.lock().has_end_notification
     }
@@ -125,7 +126,7 @@ impl Fleet {
         OperationId(Uuid::from_u128(known.assigned_ids))
     }
 
-    /// Ensures an operation with this id; returns its future result and end.
+    /// Ensures that an operation with this ID exists. Returns its future result and end.
     fn ensure(&self, id: OperationId, member: &str, now: Timestamp) -> Operation {
         let mut known = self.lock();
         if !known.operations.contains_key(&id) {

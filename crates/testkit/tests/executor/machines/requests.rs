@@ -1,4 +1,4 @@
-//! Requests, and their recorded events.
+//! Requests to machines, and the events recorded for them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -33,8 +33,8 @@ fn expressions(env: &str) -> Vec<Expression> {
     vec![Expression { key: "env".into(), operator: Operator::In, values: vec![env.into()] }]
 }
 
-/// Returns a request for two Applications of each environment; production one by one, a minute after the
-/// others, when a gate is open.
+/// Returns a request for two Applications in each environment. The production Applications are synced one by
+/// one, a minute after the others, once a gate is open.
 pub fn rollout() -> rollout::Request {
     let step = |env| Step { expressions: expressions(env), ..Step::default() };
     let last = Step {
@@ -83,8 +83,8 @@ pub fn teardown(of_each: usize) -> teardown::Request {
     }
 }
 
-/// Returns the essential events of a stream, of each member and of the whole, in order: without times and ids
-/// of operations, and without repetitions after a crash.
+/// Returns the essential events of a stream in order, grouped by member. Events of the whole machine have an
+/// empty key. Omits times, operation IDs, and repetitions after a crash.
 pub fn recorded_events<M: DurableMachine>(
     log: &(impl OperationLog + ?Sized),
     stream: StreamId,
@@ -105,7 +105,7 @@ pub fn recorded_events<M: DurableMachine>(
     lanes
 }
 
-/// Returns the operations that a rollout has named.
+/// Returns the operations that occur in a rollout's events.
 pub fn named_operations(log: &(impl OperationLog + ?Sized), stream: StreamId) -> BTreeSet<OperationId> {
     let events = log.events_as::<rollout::Event>(stream).unwrap().events;
     let named = events.into_iter().filter_map(|event| match event {

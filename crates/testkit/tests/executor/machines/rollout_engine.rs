@@ -48,7 +48,7 @@ pub fn outcome(state: &State) -> Option<Outcome> {
     state.rollout().and_then(|rollout| rollout.outcome.clone())
 }
 
-/// Retries failures until the rollout has ended. A fault only costs another request.
+/// Retries failures until the rollout has ended. A fault only requires another request.
 pub async fn retry_failures(running: &RunningMachine<ProgressiveSync>) -> Result<(), MachineError> {
     loop {
         let state = running.state().await?;

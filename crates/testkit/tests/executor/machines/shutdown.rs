@@ -1,4 +1,4 @@
-//! Machines that are shut down cleanly, resumed, and unique by id.
+//! Clean shutdown and resumption of machines. Only one machine with a given ID may run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,11 +55,12 @@ async fn a_shutdown_in_the_middle_can_be_resumed() {
     }
 }
 
-/// A caller that starts one during the shutdown must get a success only if the start is durable.
+/// A caller that starts a machine during the shutdown must get a success only if the start is durable.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_during_a_start_is_reported() {
     let mut ends = [0, 0];
-    // In the end, the result comes before the shutdown: the number of steps is unspecified.
+    // The number of steps until the result is unspecified. In the last round, the result arrives before the
+    // shutdown.
     for turns in (0..60).map(Some).chain([None]) {
         let (log, fleet) = (MemoryLog::new(), Fleet::default());
         let first = start_engine(&log).await;
@@ -88,7 +89,7 @@ async fn a_shutdown_during_a_start_is_reported() {
     assert!(ends.iter().all(|count| *count > 0), "{ends:?}");
 }
 
-/// Neither one nor a hundred may prevent the end of an engine.
+/// Neither a single machine nor a hundred machines may prevent the engine from stopping.
 #[tokio::test(start_paused = true)]
 async fn a_shutdown_does_not_wait_for_silent_effects() {
     let (log, fleet) = (MemoryLog::new(), Fleet::default());
@@ -153,7 +154,7 @@ async fn machines_are_unique_by_id() {
         with_time_limit(running.wait_until_over()).await;
     }
     assert_eq!(unused.calls(), 0, "the effects of the first runner are used");
-    // It has ended meanwhile, and is returned as such.
+    // The rollout has finished in the meantime, and is returned as finished.
     let over = start_rollout(&engine, &unused).await.unwrap();
     with_time_limit(over.wait_until_over()).await;
     assert_eq!(over.state().await.unwrap(), one.state().await.unwrap());

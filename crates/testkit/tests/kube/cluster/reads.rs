@@ -105,8 +105,8 @@ pub async fn a_user_of_one_namespace_gets_only_that_one() {
     assert_eq!(found.iter().map(|object| object.key().name.as_str()).collect::<Vec<_>>(), ["a"]);
 }
 
-/// Controllers label the claims of a StatefulSet with its selector, and Endpoints like their Service, without
-/// owners. A prune by label would lose data.
+/// Controllers label the claims of a StatefulSet with its selector, and Endpoints like their Service, but
+/// don't set owners. Pruning by label would lose data.
 pub async fn labels_set_by_controllers_do_not_mean_ownership() {
     let control = ControlPlane::shared();
     let (cluster, namespace) =
@@ -188,7 +188,7 @@ pub async fn watches_report_every_change_after_the_list() {
 pub async fn a_watch_that_the_server_ends_continues_where_it_was() {
     let control = ControlPlane::shared();
     let namespace = control.create_namespace("resumed").await.unwrap();
-    // Longer than the minimum duration of a watch, even with a late response.
+    // Waits longer than the minimum duration of a watch, even with a late response.
     let brief = ConnectOptions { watch_duration: Duration::from_secs(3), ..options(control, User::ENGINE) };
     let cluster = Arc::new(connect(&brief).await.unwrap());
     let there = config_map(&namespace, "there", json!({}));
@@ -207,7 +207,7 @@ pub async fn a_watch_that_the_server_ends_continues_where_it_was() {
     // Other clients' objects may appear at any time, such as the certificates of each namespace.
     let mut seen = Vec::new();
     for (ended, name) in [(2, "first"), (4, "second")] {
-        // A watch is in the audit log when it has ended.
+        // A watch appears in the audit log when it has ended.
         let written = async {
             while audit_events("watch").await.len() < ended {
                 tokio::time::sleep(Duration::from_millis(50)).await;
@@ -256,7 +256,7 @@ pub async fn pods_are_found_through_their_owners() {
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         spec
     };
-    // A pod with the same labels but without an owner.
+    // This pod has the same labels but doesn't have an owner.
     let mut stray = json!({"apiVersion": "v1", "kind": "Pod"});
     stray.as_object_mut().unwrap().extend(template("deployment", "Always").as_object().unwrap().clone());
     stray["metadata"]["name"] = json!("stray");

@@ -71,7 +71,8 @@ pub async fn client_side_apply_keeps_foreign_fields_and_migrates_to_server_side(
     assert_eq!((applied.is_created, applied.object.pointer(env)), (false, second.pointer(env)));
     assert_eq!(applied.object.label("by"), Some("another"));
 
-    // Fields of client-side apply are removed when the manifest drops them, because they are ours now.
+    // Fields of client-side apply are removed when the manifest drops them, because we own them after the
+    // takeover.
     let none = deployment(&namespace, "web", Value::Null);
     let mut with_owner = ApplyRequest { take_over: vec!["tidegate".to_owned()], ..request(&none, APPLY) };
     let container = &mut with_owner.object.fields_mut()["spec"]["template"]["spec"]["containers"][0];
@@ -113,7 +114,7 @@ pub async fn conflicts_name_the_field_and_its_owner() {
     let ours = config_map(&namespace, "a", json!({"x": "2", "y": "2"}));
     let refused = write(&cluster, &ours, WriteMode::Apply { force: false }).await.unwrap_err();
     assert_eq!(refused.kind, ErrorKind::Conflict);
-    // Newer servers name the version as well.
+    // Newer servers include the version in the message.
     let text = &refused.message;
     assert!(text.starts_with("Apply failed with 2 conflicts: conflicts with \"tuner\""), "{text}");
     assert!(text.ends_with(": .data.x, .data.y"), "{text}");
@@ -125,7 +126,7 @@ pub async fn a_new_kind_is_usable_once_its_definition_is_written() {
     let (cluster, namespace) =
         (cluster(control, User::ENGINE).await, control.create_namespace("kinds").await.unwrap());
     let group = format!("{}.example.org", control.unique_name("kinds"));
-    // As planners write it, with the namespace of the destination.
+    // The definition has the namespace of the destination, as written by planners.
     let definition = object(json!({
         "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
         "metadata": {"name": format!("foos.{group}"), "namespace": namespace},

@@ -10,7 +10,7 @@ fn definition(stage: &Stage) -> Object {
     defined(stage, json!({}))
 }
 
-/// Returns a definition with `subresources` of its only version.
+/// Returns a definition whose only version has these `subresources`.
 fn defined(stage: &Stage, subresources: Value) -> Object {
     let any = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({
@@ -73,7 +73,7 @@ pub async fn unknown_kinds(stage: &mut Stage) {
     }
 }
 
-/// With a status subresource, only the status is written.
+/// With a status subresource, a status write changes only the status.
 pub async fn statuses(stage: &mut Stage) {
     let definition = defined(stage, json!({"status": {}}));
     stage.apply(&definition).await;
@@ -86,7 +86,7 @@ pub async fn statuses(stage: &mut Stage) {
     status.section_mut("status").insert("seen".to_owned(), json!(2));
     status.section_mut("spec").insert("size".to_owned(), json!(2));
     stage.put_status(&status).await;
-    // For an outdated version.
+    // This write has an outdated version.
     status.section_mut("status").insert("seen".to_owned(), json!(3));
     stage.put_status(&status).await;
     let now = stage.get("Widget", "one").await.unwrap().unwrap();

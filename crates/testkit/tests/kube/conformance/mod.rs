@@ -1,8 +1,9 @@
-//! Conformance: the simulated cluster and the real one receive the same requests, and must respond the same.
+//! Conformance tests. The simulated cluster and the real cluster receive the same requests, and must respond
+//! in the same way.
 //!
-//! Each scenario runs on both, and writes a protocol: the request, the response with its error kind and
-//! message, the resulting fields of the manifest, a change of the version, and finally the cluster's own
-//! audit. The two protocols must be equal, line by line.
+//! Each scenario runs on both clusters and writes a protocol. The protocol contains the request, the response
+//! with its error kind and message, the resulting fields of the manifest, changes of the version, and finally
+//! the cluster's own audit log. The two protocols must be equal, line by line.
 
 mod deletes;
 mod kinds;
@@ -15,7 +16,7 @@ use tidegate_testkit::kube::ControlPlane;
 
 use stage::{Stage, stage_pair};
 
-/// Runs a scenario on both clusters and compares the protocols.
+/// Runs a scenario on both clusters, and compares the protocols.
 async fn compare(name: &str, play: impl AsyncFn(&mut Stage)) {
     let [mut sim, mut kube] = stage_pair(ControlPlane::shared(), name).await;
     tokio::join!(play(&mut sim), play(&mut kube));

@@ -1,4 +1,5 @@
-//! One of the two clusters, with a protocol of requests and responses, free of differences between runs.
+//! One of the two clusters, with a protocol of requests and responses that doesn't contain data that differs
+//! between runs.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -134,12 +135,12 @@ impl Stage {
     }
 
     pub fn config(&self, name: &str, data: Value) -> Object {
-        // A server stores no empty maps.
+        // A server doesn't store empty maps.
         let empty = data == json!({});
         self.manifest("ConfigMap", name, if empty { json!({}) } else { json!({"data": data}) })
     }
 
-    /// Applies with the defaults: server-side, not forced, validated.
+    /// Applies an object with the defaults: server-side, not forced, validated.
     pub async fn apply(&mut self, object: &Object) {
         self.write(object, SSA, |_| {}).await;
     }
@@ -169,7 +170,7 @@ impl Stage {
         self.note(format!("{request_text} -> {:?}: {text}", error.kind));
     }
 
-    /// Returns whether the object has another version than last observed.
+    /// Describes whether the object's version differs from the last observed one.
     fn describe_change(&mut self, object: &Object) -> &'static str {
         let (key, version) = (object.key().to_string(), object.resource_version().to_owned());
         self.placeholders.push((object.uid().to_owned(), format!("<uid of {}>", object.name())));
@@ -187,7 +188,7 @@ impl Stage {
         }
     }
 
-    /// Applies with another field manager.
+    /// Applies an object with another field manager.
     pub async fn apply_as(&mut self, manager: &str, object: &Object) {
         match &self.side {
             Side::Sim(sim) => drop(sim.apply_as(manager, request(object.clone(), None)).await.unwrap()),
@@ -261,7 +262,7 @@ impl Stage {
         self.note(format!("{kind} {name}: {line}"));
     }
 
-    /// Waits until an object satisfies a predicate, or is gone.
+    /// Waits until an object satisfies a predicate, or no longer exists.
     pub async fn wait_until(
         &mut self,
         kind: &str,
@@ -311,13 +312,13 @@ impl Stage {
         self.note(line);
     }
 
-    /// Writes an object that must be refused, and records the error kind: the message names fields that
-    /// differ between versions.
+    /// Writes an object that must be rejected, and records only the error kind, because the fields in the
+    /// message differ between versions.
     pub async fn note_refusal_kind(&mut self, object: &Object, mode: WriteMode) {
         self.note_changed_refusal_kind(object, mode, |_| {}).await;
     }
 
-    /// Does the same for a write with an expected version.
+    /// Records the error kind as [`Self::note_refusal_kind`] does, for a write with an expected version.
     pub async fn note_guarded_refusal_kind(&mut self, object: &Object, mode: WriteMode, version: &str) {
         self.note_changed_refusal_kind(object, mode, |request| {
             version.clone_into(&mut request.resource_version)
@@ -325,7 +326,7 @@ impl Stage {
         .await;
     }
 
-    /// Does the same for any write.
+    /// Records the error kind as [`Self::note_refusal_kind`] does, for any write.
     pub async fn note_changed_refusal_kind(
         &mut self,
         object: &Object,
@@ -349,7 +350,7 @@ impl Stage {
         self.note(format!("status {} {} -> {text}", object.kind(), object.name()));
     }
 
-    /// Waits for a number of objects of a kind with the label `app`.
+    /// Waits until this number of objects of a kind have the label `app`.
     pub async fn wait_for_count(&mut self, kind: &str, app: &str, wanted: usize) {
         let scope = self.scope(kind, true, Detail::Metadata);
         let looking = async {
@@ -396,7 +397,7 @@ impl Stage {
         self.note(format!("{kind} {name}: {line}"));
     }
 
-    /// Waits until an object has a health.
+    /// Waits until an object has this health.
     pub async fn wait_for_health(&mut self, kind: &str, name: &str, wanted: &str) {
         let well = |found: Option<&Object>| {
             let health = found.and_then(tidegate_health::assess).and_then(Result::ok);
@@ -405,7 +406,7 @@ impl Stage {
         self.wait_until(kind, name, wanted, well).await;
     }
 
-    /// Learns the audit's names of kinds that will be removed soon.
+    /// Reads the audit log, so that the control plane stores the names of kinds that will be removed soon.
     pub async fn learn_kinds(&self) {
         if let Side::Kube(control, _, mark) = &self.side {
             control.audit_since(*mark).await.unwrap();
@@ -457,7 +458,7 @@ fn stable_message(message: &str) -> String {
     match message.split_once(" is invalid: ") {
         Some((object, reason)) => {
             let reason: Vec<&str> = reason.trim_start_matches('[').split(": ").take(2).collect();
-            // Old and new servers list labels with or without the invalid one.
+            // Older and newer servers differ in whether the list of labels contains the invalid one.
             let field = reason[0].split("[no good]").next().unwrap_or_default();
             let wrong = reason.get(1).and_then(|wrong| wrong.split(", ").next()).unwrap_or_default();
             format!("{object} is invalid: {field}: {wrong}")

@@ -1,4 +1,4 @@
-//! Workloads.
+//! Deployments, Jobs and other workloads.
 
 use serde_json::{Value, json};
 use tidegate_cluster::{ApplyRequest, Propagation};

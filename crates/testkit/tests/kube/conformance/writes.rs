@@ -28,7 +28,8 @@ pub async fn create_update_repeat(stage: &mut Stage) {
     let secret = json!({"stringData": {"key": "value"}, "type": "Opaque"});
     stage.apply(&stage.manifest("Secret", "s", secret)).await;
     stage.note_fields("Secret", "s", &["/data", "/type", "/stringData"]).await;
-    // `stringData` is not repeated: a server before 1.21 counts that as a write once the second has changed.
+    // `stringData` isn't applied twice, because a server before 1.21 counts the second apply as a write once
+    // the clock's second has changed.
     let secret = stage.manifest("Secret", "t", json!({"data": {"key": "dmFsdWU="}, "type": "Opaque"}));
     stage.apply(&secret).await;
     stage.apply(&secret).await;
@@ -37,7 +38,7 @@ pub async fn create_update_repeat(stage: &mut Stage) {
     stage.apply(&stage.manifest("Service", "web", service)).await;
     stage.note_fields("Service", "web", &["/spec/type", "/spec/ports", "/spec/sessionAffinity"]).await;
     stage.apply(&deployment(stage, "api", json!({"replicas": 0}))).await;
-    // The controller writes as well, so a repeated write is compared after its last one.
+    // The controller writes too, so compare a repeated write only after the controller's last write.
     let is_settled = |found: Option<&tidegate_model::Object>| {
         let conditions = found.and_then(|found| found.pointer("/status/conditions")?.as_array());
         conditions.into_iter().flatten().any(|condition| condition["reason"] == "NewReplicaSetAvailable")
@@ -129,7 +130,7 @@ pub async fn refusals(stage: &mut Stage) {
             stage.write(&stage.manifest(kind, name, rest.clone()), mode, |_| {}).await;
         }
     }
-    // Servers have different messages for this.
+    // Servers use different messages for this error.
     let containers = json!([{"name": "m", "image": "i"}]);
     let always =
         json!({"spec": {"template": {"spec": {"restartPolicy": "Always", "containers": containers}}}});
@@ -192,12 +193,12 @@ pub async fn replacing(stage: &mut Stage) {
     let service = json!({"spec": {"ports": [{"port": 81}]}});
     stage.write(&stage.manifest("Service", "web", service), REPLACE, |_| {}).await;
     stage.note_fields("Service", "web", &["/spec/ports/0/port"]).await;
-    // A manifest with the version that it must replace.
+    // This manifest contains the version that it must replace.
     let stale =
         stage.manifest("ConfigMap", "a", json!({"metadata": {"resourceVersion": "1"}, "data": {"x": "4"}}));
     stage.write(&stale, REPLACE, |_| {}).await;
-    // A replacement owns only the fields that it changes: other fields are removed with the apply that drops
-    // them.
+    // A replacement takes ownership only of the fields that it changes. All other fields are removed with the
+    // apply that drops them.
     stage.write(&stage.config("b", json!({"x": "1", "y": "1", "z": "1"})), SSA, |_| {}).await;
     stage.write(&stage.config("b", json!({"x": "2", "y": "1", "z": "1", "new": "1"})), REPLACE, |_| {}).await;
     stage.write(&stage.config("b", json!({"z": "1"})), FORCED, |_| {}).await;
@@ -224,7 +225,8 @@ pub async fn creating(stage: &mut Stage) {
     stage.write(&stage.manifest("ConfigMap", "held", held), CREATE, |_| {}).await;
     stage.delete("ConfigMap", "held", Propagation::Background).await;
     stage.write(&stage.config("held", plain("1")), CREATE, |_| {}).await;
-    // Server-side apply continues after a creation: dropped fields are removed once they are taken over.
+    // Server-side apply can follow a creation: fields that the manifest drops are removed once they are taken
+    // over.
     stage.write(&stage.config("a", json!({"x": "5"})), SSA, |_| {}).await;
     stage.write(&stage.config("a", json!({"x": "5"})), FORCED, |_| {}).await;
     stage.note_fields("ConfigMap", "a", &["/data"]).await;
@@ -255,7 +257,7 @@ pub async fn guarded(stage: &mut Stage) {
             .note_guarded_refusal_kind(&stage.config(&format!("none-{name}"), json!({"x": "1"})), mode, &next)
             .await;
     }
-    // Together with a takeover, which is a separate write.
+    // The version is combined with a takeover, which is a separate write.
     stage.write(&stage.config("e", json!({"x": "1", "y": "1"})), CREATE, |_| {}).await;
     let first = stage.get("ConfigMap", "e").await.unwrap().unwrap().resource_version().to_owned();
     for _ in 0..2 {
@@ -278,7 +280,7 @@ pub async fn recreating(stage: &mut Stage) {
         stage.write(&stage.config(name, json!({"x": "2"})), mode, |_| {}).await;
         let second = stage.get("ConfigMap", name).await.unwrap().unwrap();
         stage.note(format!("the same object: {}", first.uid() == second.uid()));
-        // Only the deletion can be dry-run, regardless of the manifest.
+        // Only the deletion can be tried with a dry run, regardless of the manifest.
         for value in [json!("3"), json!(3)] {
             let manifest = stage.config(name, json!({"x": value}));
             stage.write(&manifest, mode, |request| request.dry_run = true).await;

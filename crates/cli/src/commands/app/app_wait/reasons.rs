@@ -194,7 +194,7 @@ fn describe_sync(application: &Application, sync: SyncStatusCode) -> String {
     }
 }
 
-/// `Degraded: 0 of 2 are ready`.
+/// Formats the health and the reason for it, such as `Degraded: 0 of 2 are ready`.
 fn describe_health(application: &Application) -> String {
     let message = application.status.health.as_ref().map(|health| health.message.as_str());
     match (health(application), message.unwrap_or_default()) {
@@ -305,7 +305,7 @@ mod tests {
             begin + TRANSIENT_REASON_MIN,
         );
         assert_eq!(tracker.take_due(begin + TRANSIENT_REASON_MIN * 3), [""; 0], "each text once");
-        // Regardless of how often the text changes.
+        // The number of printed reasons is limited, regardless of how often the text changes.
         let other = |number: usize| vec![reason(&number.to_string(), true)];
         let told_of = (0..PRINTED_REASONS_MAX * 2).map(|number| {
             tracker.update(key(), other(number), begin);

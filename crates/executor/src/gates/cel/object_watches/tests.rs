@@ -1,4 +1,4 @@
-//! Watches on a simulated cluster, on virtual time.
+//! Watches on a simulated cluster with virtual time.
 
 use serde_json::json;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};

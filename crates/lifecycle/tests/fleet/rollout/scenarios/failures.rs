@@ -5,7 +5,8 @@ use tidegate_lifecycle::rollout::{Details, End, OnFailure, UserRequest};
 
 use super::*;
 
-/// Without declared tolerated failures, a failed member stops a step that updates members one by one.
+/// Unless the step declares how many failures it tolerates, a failed Application stops a step that updates
+/// Applications one by one.
 #[test]
 fn a_failed_member_keeps_its_step_open_until_a_person_acts() {
     for (request, expected) in [
@@ -82,14 +83,14 @@ fn a_failed_step_continues_when_a_person_resumes_it() {
     );
     world.request_at(5_000, UserRequest::Resume);
     world.run_until(20_000);
-    // The others reached their targets; the failed one is still listed.
+    // The others reached their targets. The failed Application is still listed.
     assert_eq!(format_statuses(&world), "a=Progressing b=Healthy c=Healthy ");
     world.request_at(20_000, UserRequest::Retry(member_scope("a")));
     world.run();
     assert_eq!(rollout_end(&world), Some(End::Completed));
 }
 
-/// All members whose update began are rolled back; the others are never touched.
+/// All Applications whose update had begun are rolled back, and the others are never touched.
 #[test]
 fn a_rollback_covers_all_started_members_of_the_step() {
     let mut request = one_by_one_request(|step| {
@@ -99,7 +100,7 @@ fn a_rollback_covers_all_started_members_of_the_step() {
     });
     request.members.push(member("d", ""));
     let mut world = World::new(request);
-    // `a` becomes healthy, then `c` begins; `b` fails while `c` is running.
+    // `a` becomes healthy, and then `c` begins. `b` fails while `c` is running.
     world.behavior("b").duration = Some(2_500);
     world.behavior("b").failures = 1;
     world.behavior("c").duration = None;
@@ -113,7 +114,7 @@ fn a_rollback_covers_all_started_members_of_the_step() {
         .filter_map(|line| line.split_once("RollBack ").map(|(_, name)| name))
         .collect();
     assert_eq!(rolled_back, ["a", "b", "c"]);
-    // None of them is at its target, and none counts as Healthy.
+    // None of the Applications is at its target, and none counts as Healthy.
     assert!(
         format_statuses(&world).starts_with("a=RolledBack b=RolledBack c=RolledBack "),
         "{}",
@@ -130,7 +131,7 @@ fn a_rollback_covers_all_started_members_of_the_step() {
     );
 }
 
-/// A member whose update failed and that is waiting for another attempt is also rolled back.
+/// An Application whose update failed and that is waiting for another attempt is also rolled back.
 #[test]
 fn a_member_that_waits_for_a_retry_is_rolled_back_too() {
     let mut world = World::new(one_by_one_request(|step| {
@@ -140,7 +141,7 @@ fn a_member_that_waits_for_a_retry_is_rolled_back_too() {
         step.on_failure = OnFailure::RollBack;
     }));
     world.behavior("a").failures = 1;
-    // The others take both places.
+    // The other Applications take both places.
     world.behavior("b").duration = None;
     world.behavior("c").duration = None;
     world.request_at(5_000, UserRequest::Retry(member_scope("a")));
@@ -165,7 +166,8 @@ fn a_member_without_a_previous_deployment_cannot_be_rolled_back() {
     assert!(world.message().contains("could not be rolled back: a;"), "{}", world.message());
 }
 
-/// A member that is unhealthy and can't be rolled back is listed as failed. The rollback doesn't wait for it.
+/// An Application that is unhealthy and can't be rolled back is listed as failed. The rollback doesn't wait
+/// for it.
 #[test]
 fn members_that_cannot_be_rolled_back_take_no_rollback_capacity() {
     let mut request = one_by_one_request(|step| {
@@ -178,7 +180,11 @@ fn members_that_cannot_be_rolled_back_take_no_rollback_capacity() {
     world.behavior("a").healthy_after = None;
     world.run_until(30_000);
     let message = |world: &World| view(world.state()).unwrap().members.remove(0).message;
-    assert!(message(&world).contains("there is nothing to roll back to"), "{}", message(&world));
+    assert!(
+        message(&world).contains("there is no previous deployment to roll back to"),
+        "{}",
+        message(&world)
+    );
     world.run();
     assert_eq!(rollout_end(&world), Some(End::Failed), "{:?}", world.transcript);
     assert!(world.message().contains("could not be rolled back: a;"), "{}", world.message());
@@ -212,7 +218,7 @@ fn a_step_fails_after_its_deadline() {
     }
 }
 
-/// A hanging operation is stopped when its step is given up: otherwise the rollout would hang as well.
+/// A hanging operation is stopped when the rollout gives up its step. Otherwise, the rollout would hang too.
 #[test]
 fn a_hanging_operation_does_not_block_a_late_rollout() {
     for on_failure in [OnFailure::Abort, OnFailure::RollBack] {

@@ -1,4 +1,4 @@
-//! User-visible behavior, one story each.
+//! User-visible behavior. Each test is one scenario.
 
 mod departed;
 mod failures;
@@ -16,7 +16,8 @@ use tidegate_model::{Digest, HealthStatus};
 use super::world::World;
 use crate::build::*;
 
-/// Two Applications in dev, one in qa, three in prod with two at once, and one elsewhere.
+/// Returns a request with two Applications in dev, one in qa, three in prod (two at once), and one that no
+/// step selects.
 fn fleet_request() -> Request {
     let prod = Step { max_update: MaxUpdate::Percent(70), ..step("env in prod") };
     let of = |name: &str| member(name, &format!("env={}", name.split('-').next().unwrap()));
@@ -24,7 +25,7 @@ fn fleet_request() -> Request {
     request(vec![step("env in dev"), step("env in qa"), prod], names.map(of).into())
 }
 
-/// One step of three members that are updated one by one.
+/// Returns a request with a single step of three Applications that are updated one by one.
 fn one_by_one_request(change: impl FnOnce(&mut Step)) -> Request {
     let mut only = Step { max_update: MaxUpdate::Count(1), ..step("") };
     change(&mut only);
@@ -72,7 +73,7 @@ fn steps_run_in_order_and_respect_max_update() {
     assert!(outside.message.contains("sync it manually"), "{}", outside.message);
 }
 
-/// Argo CD's statuses and messages, in the order in which one Application has them.
+/// An Application passes through Argo CD's statuses and messages in the same order as in Argo CD.
 #[test]
 fn an_application_passes_through_the_statuses_of_argo_cd() {
     let only = Step { gates: vec!["approval".into()], ..step("") };
@@ -137,8 +138,8 @@ fn wait_messages_match_argo_cd() {
     }
 }
 
-/// An Application that looks healthy at the beginning is still synced by an operation of this rollout. Reasons are a spec that
-/// changes at an unchanged revision, drift at an unchanged revision, and a status from before the commit.
+/// An Application that looks healthy at the beginning is still synced by one of this rollout's operations.
+/// The reasons can be a changed spec or drift at an unchanged revision, or a status from before the commit.
 #[test]
 fn a_healthy_application_without_a_new_operation_is_still_synced() {
     let mut request = fleet_request();
@@ -155,7 +156,7 @@ fn a_healthy_application_without_a_new_operation_is_still_synced() {
     assert_eq!(world.transcript.last().unwrap(), "8000 Finished");
 }
 
-/// Evidence from an earlier rollout counts, so the member isn't synced again.
+/// Evidence from an earlier rollout counts, so the Application isn't synced again.
 #[test]
 fn a_member_already_at_its_target_is_not_synced() {
     let mut request = fleet_request();
@@ -188,7 +189,7 @@ fn a_manual_step_waits_until_people_sync_its_members() {
         "step 2 of 3 (env in (qa)): 0 of 1 done, waiting 10 s for Application qa-a (maxUpdate is 0: sync it manually, or skip it); next: step 3 of \
          3, 3 Applications; not in any step: test-a"
     );
-    // A deployment of another target is not the awaited one.
+    // A deployment of a different target isn't the one that the rollout is waiting for.
     world.deploy("qa-a", id(900), target("other"));
     world.run_until(20_000);
     assert_eq!(world.rollout().current_step(), Some(1));

@@ -1,4 +1,4 @@
-//! Rejected requests: the message says what is possible instead.
+//! Rejected requests. The message says what is possible instead.
 
 use tidegate_lifecycle::rollout::{Input, OnFailure, decide, progressing_condition};
 
@@ -9,7 +9,8 @@ fn rejection_of(world: &World, request: UserRequest) -> String {
     decide(world.state(), &input, at(60)).unwrap_err().to_string()
 }
 
-/// Returns a rollout whose first step has passed. `qa-a` failed in the second step, and the third step hasn't begun.
+/// Returns a rollout whose first step has passed. `qa-a` failed in the second step, and the third step hasn't
+/// begun.
 fn stuck_world() -> World {
     let mut world = World::new(fleet_request());
     world.behavior("qa-a").failures = 1;
@@ -52,7 +53,7 @@ fn a_rejected_retry_or_skip_lists_the_possible_members() {
         done.ends_with("; these can be skipped now: step 2: qa-a; step 3: prod-a, prod-b, prod-c"),
         "{done}"
     );
-    // It is skipped, its step has passed, and the members of the last one are running.
+    // The Application is skipped, so its step has passed and the Applications of the last step are running.
     world.request_at(60_000, UserRequest::Skip(member_scope("qa-a")));
     world.run_until(60_100);
     let none = rejection_of(&world, UserRequest::Retry(Scope::Step(1)));
@@ -72,7 +73,7 @@ fn a_second_skip_reports_who_skipped_the_member() {
     assert!(retry.contains("its step has ended"), "{retry}");
 }
 
-/// The retry is waiting for a place, or for the end of a pause. The request is visible meanwhile.
+/// A retry waits for a place in its step, or for the end of a pause. In the meantime, the request is visible.
 #[test]
 fn a_pending_retry_is_visible_before_it_begins() {
     let mut world = World::new(one_by_one_request(|step| step.max_failures = Some(0)));

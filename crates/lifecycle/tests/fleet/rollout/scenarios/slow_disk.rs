@@ -1,4 +1,5 @@
-//! Many events while a batch is in flight to the disk. The subscriptions look the same after it as before.
+//! Many events arrive while a batch is being written to disk. Afterwards, the subscriptions are the same as
+//! before.
 
 use tidegate_lifecycle::operation::Verdict;
 
@@ -13,7 +14,7 @@ fn a_gate_is_asked_again_when_its_step_is_held_again() {
     world.gates.insert("freeze".into(), 20_000);
     world.run_until(10_000);
     assert!(world.explain().contains("gate freeze (until 20000)"), "{}", world.explain());
-    // It is healthy again before the event that it was not is durable.
+    // The Application is healthy again before the event about its degradation is durable.
     world.min_write_time = 1_000;
     world.degrade("dev-a", 100);
     world.run_until(15_000);
@@ -32,7 +33,7 @@ fn a_failed_call_is_repeated_although_its_retry_time_passed_during_a_write() {
         let weather = Disturbances { seed, max_delay: 400, ..Disturbances::default() };
         let mut world = World::new(request(vec![step("")], members.into())).with_disturbances(weather);
         world.min_write_time = 1_000;
-        // The end of this operation is being written when the others are rejected.
+        // The end of this operation is being written while the other operations are rejected.
         world.behavior("a").duration = Some(0);
         ["b", "c"].iter().for_each(|name| world.behavior(name).rejections = 1);
         world.run();

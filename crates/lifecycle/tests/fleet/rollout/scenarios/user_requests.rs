@@ -1,4 +1,4 @@
-//! Gates, people, new targets, and Applications that come and go.
+//! Gates, user requests, new targets, and Applications that join or leave.
 
 use tidegate_lifecycle::fleet::{MaxUpdate, Scope};
 use tidegate_lifecycle::operation::CallError;
@@ -28,7 +28,7 @@ fn gates_keep_a_step_closed() {
     assert_eq!(rollout_end(&world), Some(End::Completed));
 }
 
-/// Gates that were open before a kill may be closed by now.
+/// Gates that were open before the process was killed may be closed by now.
 #[test]
 fn gates_are_asked_again_after_a_restart() {
     let mut request = fleet_request();
@@ -40,13 +40,14 @@ fn gates_are_asked_again_after_a_restart() {
     world.schedule_input(10_000, Input::Recovered);
     world.run_until(40_000);
     assert!(
-        world.explain().contains("gate first (awaiting a new answer after a restart)"),
+        world.explain().contains("gate first (waiting for a new answer after a restart)"),
         "{}",
         world.explain()
     );
 }
 
-/// A soak is more than a sleep: a member that worsens meanwhile is awaited again, and then the soak starts again.
+/// A soak is more than a delay. If an Application degrades in the meantime, the rollout waits for it again,
+/// and then the soak starts again.
 #[test]
 fn a_step_soaks_before_the_next_one_begins() {
     let mut request = fleet_request();
@@ -70,7 +71,7 @@ fn a_member_that_stays_pending_is_held_failed_or_assumed_healthy() {
     ] {
         let options = Options { pending_timeout: Some(seconds(300)), on_pending, ..Options::default() };
         let mut world = World::new(Request { options, ..request(vec![step("")], vec![member("a", "")]) });
-        // The engine never starts it, and no sync window is the reason.
+        // The engine never starts the operation, but a sync window isn't the reason.
         world.behavior("a").rejections = u32::MAX;
         world.run_until(299_000);
         assert_eq!(format_statuses(&world), "a=Pending ");
@@ -86,7 +87,7 @@ fn a_member_that_stays_pending_is_held_failed_or_assumed_healthy() {
     }
 }
 
-/// Time in a sync window must not count as Pending.
+/// The time spent in a sync window must not count as Pending.
 #[test]
 fn time_in_a_sync_window_does_not_count_as_pending() {
     let options =
@@ -114,7 +115,7 @@ fn new_targets_end_the_rollout_or_wait_for_it() {
     }
 }
 
-/// A commit that fixes a hanging sync must not wait for that sync.
+/// A commit that fixes a hanging sync must not have to wait for this sync.
 #[test]
 fn new_targets_stop_hanging_operations() {
     let mut world = World::new(fleet_request());
@@ -124,7 +125,7 @@ fn new_targets_stop_hanging_operations() {
     assert_eq!(rollout_end(&world), Some(End::Superseded));
 }
 
-/// A commit does not overrule a person's pause; it does end a rollout whose step failed.
+/// A commit doesn't override a user's pause, but it ends a rollout that is paused because its step failed.
 #[test]
 fn new_targets_wait_for_a_manual_pause_but_not_for_a_failure() {
     let mut world = World::new(fleet_request());
@@ -166,9 +167,9 @@ fn a_pause_starts_nothing_and_stops_deadlines() {
     }));
     world.request_at(500, UserRequest::Pause);
     world.run_until(100_000);
-    // Running work continued.
+    // Running work has continued.
     assert_eq!(format_statuses(&world), "a=Healthy b=Waiting c=Waiting ");
-    // A paused rollout stays in its step, even if all members of the step are done.
+    // A paused rollout remains in its step, even if all Applications of the step are done.
     let condition = progressing_condition(world.rollout());
     assert_eq!((condition.0, condition.1.as_str()), (true, "ApplicationSet is performing rollout of step 1"));
     let explained = world.explain();
@@ -200,7 +201,8 @@ fn terminating_stops_running_operations() {
     assert_eq!(error, "rollout has already finished: terminated by ann (because)");
 }
 
-/// An aborted step awaits its other operations; a person who does not want to wait can stop them.
+/// A rollout that was aborted waits for the other operations of its step. A user who doesn't want to wait can
+/// stop them.
 #[test]
 fn operations_awaited_by_an_aborted_rollout_can_be_stopped() {
     let mut world = World::new(one_by_one_request(|step| {
@@ -245,13 +247,14 @@ fn applications_join_and_leave_during_a_rollout() {
     world.schedule_input(4_000, Input::Gone { member: "qa-a".into() });
     world.run();
     assert_eq!(rollout_end(&world), Some(End::Completed));
-    // Its step had passed; the next rollout includes it.
+    // The Application's step had already passed, so the next rollout includes it.
     assert!(world.message().contains("too late: dev-c"), "{}", world.message());
     assert!(world.transcript.iter().any(|line| line.ends_with("Sync prod-d")));
     assert!(!world.transcript.iter().any(|line| line.ends_with("Sync dev-c")));
 }
 
-/// An invalid Application never gets an operation. It fails by name, and does not block its step silently.
+/// An invalid Application never gets an operation. It is reported as failed instead of silently blocking its
+/// step.
 #[test]
 fn a_rejected_operation_counts_as_failed() {
     let mut world = World::new(one_by_one_request(|step| step.max_failures = Some(1)));

@@ -1,4 +1,4 @@
-//! The engine with its operations, and the Applications.
+//! The simulated engine with its operations, and the Applications.
 
 use tidegate_lifecycle::Arrival;
 use tidegate_lifecycle::operation::Verdict;
@@ -70,12 +70,13 @@ impl World {
     }
 
     fn answer(&mut self, subject: Subject, input: Input) {
-        // The answer arrives at once, so that a crash can come between the effect and its observation.
+        // The answer arrives immediately, so that a crash can occur between the effect and its observation.
         let arrival = Arrival::Answer { subject, input };
         self.deliver_arrival(arrival);
     }
 
-    /// Ensures that an operation exists. Its id was recorded before, and no other operation of the Application is running.
+    /// Ensures that an operation exists. Its ID was recorded before, and no other operation of the
+    /// Application is running.
     fn ensure_operation(&mut self, member: String, operation: OperationId, work: WorkKind) {
         if !self.is_subscribed(operation) || self.withdrawn.contains(&operation) {
             return;
@@ -84,7 +85,7 @@ impl World {
         assert!(self.durable.iter().any(is_recorded), "intent before effect: {operation}");
         if let Some(known) = self.operations.get(&operation).cloned() {
             assert_eq!(known.work, work, "an id means one thing");
-            // A new subscription to an existing operation.
+            // This is a new subscription to an existing operation.
             self.report(operation, if known.has_begun { OperationReport::Started } else { return });
             if let Some(phase) = known.final_phase {
                 self.report(operation, OperationReport::Ended { phase, message: "over".into() });
@@ -128,7 +129,7 @@ impl World {
     }
 
     pub(super) fn begin_operation(&mut self, id: OperationId) {
-        // Withdrawn, or stopped.
+        // The operation is withdrawn or stopped.
         let Some(operation) =
             self.operations.get_mut(&id).filter(|operation| operation.final_phase.is_none())
         else {
@@ -231,7 +232,7 @@ impl World {
         }
     }
 
-    /// Reports the current state, and sometimes an older one before it.
+    /// Reports the current state, sometimes preceded by an older state.
     fn report_observations(&mut self, member: &str) {
         let Some(app) = self.apps.get(member) else { return };
         let (now, past) = (app.observation.clone(), app.past_observations.clone());

@@ -12,7 +12,7 @@ impl World {
         self.rollout().members[member].place.step
     }
 
-    /// Returns the members with running operations, and the members that were deployed but aren't Healthy yet.
+    /// Returns the Applications with running operations, and those that were deployed but aren't Healthy yet.
     fn in_flight(&self, step: u32) -> BTreeSet<&str> {
         let mut members: BTreeSet<&str> = BTreeSet::new();
         for operation in self.operations.values() {
@@ -43,8 +43,9 @@ impl World {
         }
     }
 
-    /// Checks that no more members of a step are in flight than allowed. A percentage refers to all members that the step has
-    /// had: members that began when the limit was higher are not stopped because others left.
+    /// Checks that no more Applications of a step are in flight than allowed. A percentage refers to all
+    /// Applications that the step has had. Applications that began when the limit was higher aren't stopped
+    /// because others have left.
     fn check_capacity(&self) {
         let rollout = self.rollout();
         let is_ending = self.state().is_finished()
@@ -75,7 +76,7 @@ impl World {
         for operation in self.operations.values().filter(|operation| operation.final_phase.is_none()) {
             assert!(at_work.insert(&operation.member), "two operations of {} at once", operation.member);
         }
-        // A finished rollout must have no running operations.
+        // A finished rollout must not have running operations.
         if self.state().is_finished() {
             let open = self.operations.values().filter(|operation| operation.final_phase.is_none());
             let names: Vec<_> = open.map(|operation| &operation.member).collect();
@@ -86,7 +87,8 @@ impl World {
         }
     }
 
-    /// Checks that every member of earlier steps was Healthy at its target after an operation, or has an accepted reason why not.
+    /// Checks that every Application in earlier steps was Healthy at its target after an operation, or has an
+    /// accepted reason why it wasn't.
     pub(super) fn check_start(&self, member: &str, work: WorkKind) {
         if work == WorkKind::RollBack {
             return;

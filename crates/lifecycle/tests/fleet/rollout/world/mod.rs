@@ -1,7 +1,8 @@
-//! World around one rollout on virtual time: an engine with its operations, Applications, gates and people. When calm, it answers
-//! at once; otherwise answers are late, repeated or lost, observations are old, and the process crashes now and then.
+//! Simulated world around one rollout, in virtual time: an engine with its operations, Applications, gates
+//! and users. When calm, it answers immediately. Otherwise, answers are late, repeated or lost, observations
+//! are old, and the process occasionally crashes.
 //!
-//! Invariants are checked against the operations and Applications, not against the machine.
+//! Invariants are checked against the operations and the Applications, not against the machine.
 
 mod engine;
 mod invariants;
@@ -20,7 +21,7 @@ use crate::build::*;
 use crate::disturbances::Disturbances;
 use crate::rng::Rng;
 
-/// An operation in the engine.
+/// Operation in the simulated engine.
 #[derive(Clone, Debug)]
 pub struct Operation {
     pub member: String,
@@ -29,28 +30,29 @@ pub struct Operation {
     pub final_phase: Option<OperationPhase>,
 }
 
-/// Future of an Application.
+/// Future behavior of an Application.
 #[derive(Clone, Debug, Default)]
 pub struct Behavior {
-    /// End of a sync window that delays its operations.
+    /// End of a sync window that delays the Application's operations.
     pub window_until: i64,
-    /// Duration of an operation; `None`: forever.
+    /// Duration of an operation, or `None` if it never ends.
     pub duration: Option<i64>,
-    /// Number of operations that fail first.
+    /// Number of operations that fail before one succeeds.
     pub failures: u32,
-    /// Time from its operation until it is Healthy; `None`: never.
+    /// Time from the end of an operation until the Application is Healthy, or `None` if it never becomes
+    /// Healthy.
     pub healthy_after: Option<i64>,
-    /// Number of operations that the engine rejects transiently.
+    /// Number of operations that the engine rejects with a transient error.
     pub rejections: u32,
 }
 
-/// An Application.
+/// Simulated Application.
 #[derive(Clone, Debug)]
 pub struct App {
     pub observation: MemberObservation,
-    /// True if it was Healthy at its target, after an operation of this rollout.
+    /// True if the Application was Healthy at its target after one of this rollout's operations.
     pub was_healthy: bool,
-    /// Earlier states, for old observations.
+    /// Earlier states, to simulate old observations.
     pub past_observations: Vec<MemberObservation>,
 }
 
@@ -79,7 +81,7 @@ pub struct World {
     pub runner: Runner<ProgressiveSync, Outbox<ProgressiveSync>>,
     pub now: i64,
     pub operations: BTreeMap<OperationId, Operation>,
-    /// Ids of operations that were stopped before they had begun.
+    /// IDs of operations that were stopped before they had begun.
     pub withdrawn: BTreeSet<OperationId>,
     pub apps: BTreeMap<String, App>,
     pub behaviors: BTreeMap<String, Behavior>,
@@ -89,9 +91,9 @@ pub struct World {
     /// Transcript, one line per event.
     pub transcript: Vec<String>,
     pub disturbances: Disturbances,
-    /// Minimum time that a batch is in flight to the disk.
+    /// Minimum time for which a batch is in flight to the disk.
     pub min_write_time: i64,
-    /// Event before which the process crashes, counted from 1.
+    /// Number of the event before which the process crashes, starting at 1.
     pub crash_before: Option<u32>,
     pub event_count: u32,
     rng: Rng,
@@ -153,12 +155,12 @@ impl World {
         self.behaviors.get_mut(member).unwrap()
     }
 
-    /// Schedules an input of the machine at a time.
+    /// Schedules an input of the machine.
     pub fn schedule_input(&mut self, millis: i64, input: Input) {
         self.schedule(millis, SimEvent::Input(input));
     }
 
-    /// Schedules a person's request.
+    /// Schedules a user request.
     pub fn request_at(&mut self, millis: i64, request: UserRequest) {
         self.schedule_input(
             millis,
@@ -194,7 +196,7 @@ impl World {
         }
     }
 
-    /// Runs until the rollout has finished, no events are left, or the time has come.
+    /// Runs until the rollout has finished, no events are left, or the time is reached.
     pub fn run_until(&mut self, millis: i64) -> &mut Self {
         for _ in 0..EVENTS_MAX {
             if self.run_steps() == RunnerStatus::Finished {
@@ -225,7 +227,7 @@ impl World {
         self.run_until(i64::MAX)
     }
 
-    /// Crashes the process: events that are not durable never happened; calls in flight may still arrive.
+    /// Crashes the process. Events that aren't durable never happened, but calls in flight may still arrive.
     fn crash(&mut self) {
         if self.durable.is_empty() {
             return;
@@ -236,7 +238,7 @@ impl World {
         self.queue.retain(|_, event| {
             !matches!(event, SimEvent::Persisted | SimEvent::Alarm(_) | SimEvent::CommandArrived(_))
         });
-        // The next process continues the operations that have begun; the others are lost.
+        // The next process continues the operations that have begun. The others are lost.
         let lost: Vec<OperationId> =
             self.operations.iter().filter(|(_, operation)| !operation.has_begun).map(|(id, _)| *id).collect();
         for id in lost {
@@ -268,7 +270,7 @@ impl World {
             Input::UserRequest { .. } => {
                 self.runner.process_request(input, (), at(self.now)).expect("the machine's own events fit");
             }
-            // A new process doesn't know a rollout that another process started.
+            // A new process doesn't know about a rollout that another process started.
             Input::Begin(_) if *self.state() != State::New => {}
             Input::Gone { member } => {
                 self.apps.remove(member);
@@ -302,7 +304,8 @@ impl World {
         }
     }
 
-    /// Delivers an input in the order in which observations of the same object were sent, however late.
+    /// Delivers an input, possibly late. Observations of the same object stay in the order in which they were
+    /// sent.
     fn send_in_order(&mut self, millis: i64, input: Input) {
         let mut at = millis;
         if let Some(of) = ProgressiveSync::observation_key(&input) {

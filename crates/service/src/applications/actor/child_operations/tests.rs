@@ -1,5 +1,5 @@
-//! An operation of a progressive sync starts only once, regardless of what happens meanwhile. The cluster's
-//! audit log shows the operations that created objects.
+//! An operation of a progressive sync starts only once, regardless of what else happens. The cluster's audit
+//! log shows the operations that created objects.
 
 use serde_json::json;
 use tidegate_application::rollout_operation::{RolloutDeployment, assign_operation, deployment_request};
@@ -222,7 +222,7 @@ async fn a_child_operation_that_cannot_begin_reports_the_reason() {
     // The same operation starts once nothing prevents it.
     publish_change(&environment, &application("web")).await;
     assert_eq!(all_reports(run_child(&environment, "web", operation, &commit)).await, ["succeeded"]);
-    // With a missing revision, the operation has finished, and its Application shows the reason.
+    // If the revision is missing, the operation finishes immediately, and its Application shows the reason.
     let other = environment.next_id().await;
     let reports =
         all_reports(run_child(&environment, "web", other, "0123456789012345678901234567890123456789")).await;

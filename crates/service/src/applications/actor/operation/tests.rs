@@ -28,8 +28,8 @@ fn condition_message(app: &Application, kind: &str) -> Option<String> {
     found.map(|one| one.message.clone())
 }
 
-/// As in Argo CD, an Application whose reconciliation is skipped doesn't have comparisons or operations, even
-/// if an operation is written into it.
+/// As in Argo CD, an Application whose reconciliation is skipped isn't compared and doesn't start operations,
+/// even if its resource contains one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_waits_while_reconciliation_is_skipped() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -59,8 +59,8 @@ async fn an_operation_waits_while_reconciliation_is_skipped() {
     environment.shutdown().await;
 }
 
-/// An operation that was never in the log hasn't finished. Otherwise it would count as an attempt, and the
-/// commit would never be synced.
+/// An operation that was never in the log doesn't count as finished. Otherwise it would count as an attempt,
+/// and the commit would never be synced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_that_does_not_fit_into_the_log_begins_after_a_restart() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -234,7 +234,7 @@ async fn ignored_settings_are_reported_until_they_are_fixed() {
 }
 
 /// A chart that needs its cluster's capabilities isn't rendered without them. A sync waits for them and shows
-/// the reason, can be withdrawn meanwhile, and continues after a restart.
+/// the reason, can be withdrawn while it waits, and continues after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_waits_for_the_cluster_whose_capabilities_its_chart_needs() {
     let Some(helm) = tools::helm() else { return };
@@ -261,7 +261,7 @@ async fn a_sync_waits_for_the_cluster_whose_capabilities_its_chart_needs() {
     let second = environment.wait_until("web", |now, _| waits(now)).await;
     assert_ne!(second, first);
     environment.restart().await;
-    // Nothing has started, so the engine may give the operation another ID.
+    // Nothing has started, so the engine may assign another ID to the operation.
     environment.wait_until("web", |now, _| waits(now)).await;
     assert_eq!(environment.operations().await, []);
     environment.set_silent(false);

@@ -183,7 +183,11 @@ async fn unauthorized_approvals_name_the_approvers_and_unknown_plans_fail() {
     request_sync(&environment, "ann").await.unwrap();
     let hash = await_plan(&environment, "").await;
     for (hash, by, part) in [
-        (hash.as_str(), "ann", "ann may not approve the plan: it needs an approval by ben other than ann"),
+        (
+            hash.as_str(),
+            "ann",
+            "ann may not approve the plan: the plan needs an approval by ben other than ann",
+        ),
         (&hash, "cleo", "cleo may not approve the plan"),
         (&hash, "", "needs the name of the approver"),
     ] {
@@ -192,7 +196,7 @@ async fn unauthorized_approvals_name_the_approvers_and_unknown_plans_fail() {
         assert!(error.to_string().contains(part), "{error}");
     }
     for (text, part) in [
-        (&hash[..5], "give at least the first 6"),
+        (&hash[..5], "use at least the first 6"),
         ("0123456789ab", "the plan that is waiting for approval is "),
     ] {
         let error = approve(&environment, text, "ben").await.unwrap_err();
@@ -279,7 +283,7 @@ async fn an_approved_operation_begins_once_after_a_kill() {
     let mut environment = start_environment(None).await;
     request_sync(&environment, "ann").await.unwrap();
     let hash = await_plan(&environment, "").await;
-    // The actor isn't told about the approval, as if it had died.
+    // The approval is stored without notifying the actor, as if the actor had crashed.
     let given = PlanApproval { by: "ben".to_owned(), reason: String::new(), at: Timestamp::from_millis(1) };
     environment.plans().await.unwrap().approve(hash.parse().unwrap(), given).unwrap();
     assert_untouched(&environment);
@@ -301,7 +305,7 @@ async fn an_approved_operation_begins_after_a_kill_despite_a_newer_commit() {
     automated.spec.sync_policy = Some(serde_json::from_value(json!({"automated": {}})).unwrap());
     environment.write(&automated);
     let hash = await_plan(&environment, "").await;
-    // The next process knows the plan as soon as it is published.
+    // As above, the approval is stored without notifying the actor.
     let given = PlanApproval { by: "ben".to_owned(), reason: String::new(), at: Timestamp::from_millis(1) };
     environment.plans().await.unwrap().approve(hash.parse().unwrap(), given).unwrap();
     assert_untouched(&environment);
@@ -400,7 +404,7 @@ async fn a_progressive_sync_reports_that_it_waits_and_continues_when_approved() 
             other => panic!("{other:?}"),
         }
     }
-    // The next process finds the plan unchanged, and so does the rollout, which requests it again.
+    // The next process finds the plan unchanged, and so does the rollout, which requests the operation again.
     environment.restart().await;
     let (progress, mut reports) = unbounded_channel();
     let child = Box::new(ChildOperation { request, adoption: None, progress });
@@ -434,10 +438,10 @@ async fn approving_the_plan_of_another_requester_does_not_run_it_alone() {
     };
     approve(&environment, &line.hash, "ben").await.unwrap();
     let refused = carry_out(&environment, "ben").await.unwrap_err().to_string();
-    let both = "other than ann, who made the plan, and ben, who requested the sync";
+    let both = "other than ann, who created the plan, and ben, who requested the sync";
     assert!(refused.contains(both), "{refused}");
     assert_untouched(&environment);
-    // A second approver is enough, and so is the author after the first one has approved.
+    // One approval by another person is enough. The requester may then execute the plan.
     approve(&environment, &line.hash, "cleo").await.unwrap();
     carry_out(&environment, "ben").await.unwrap();
     assert_eq!(await_end(&environment).await.0, OperationPhase::Succeeded);

@@ -11,7 +11,7 @@ fn revision(app: &Application) -> String {
 }
 
 /// A comparison that started before a commit doesn't answer a request made after the commit, regardless of
-/// what the Application is doing.
+/// the state of the Application.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refresh_shows_what_was_committed_before_it() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "0", "1ms"))]).await;

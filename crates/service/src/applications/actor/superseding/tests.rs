@@ -253,7 +253,7 @@ async fn a_requested_sync_waits_or_replaces_the_operation_also_after_a_kill() {
         assert_eq!(request_sync(&environment, policy).await, Ok(()));
         if policy == "queue" {
             let second = request_sync(&environment, policy).await.unwrap_err();
-            assert!(second.contains("another sync of ann") && second.contains("already waits"), "{second}");
+            assert!(second.contains("another sync of ann") && second.contains("already waiting"), "{second}");
         }
         environment.restart().await;
         let ended = await_operations(&environment, 2).await;
@@ -262,7 +262,7 @@ async fn a_requested_sync_waits_or_replaces_the_operation_also_after_a_kill() {
     }
 }
 
-/// The first operation was stopped in favor of another one while the service was stopped.
+/// The first operation had been stopped in favor of another one while the service was stopped.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_between_the_end_of_one_operation_and_the_next_loses_neither() {
     for is_requested in [false, true] {
@@ -331,7 +331,7 @@ async fn a_written_operation_is_accepted_or_reported_as_refused() {
     environment.write(&theirs);
     let reason = environment.wait_until("web", |now, _| refusal_message(now)).await;
     assert!(reason.contains("already in progress") && reason.contains(POLICY_INFO), "{reason}");
-    // A patch keeps the fields that it doesn't name: the running operation's requester and ID.
+    // A patch keeps the fields that it doesn't contain: the running operation's requester and ID.
     let mut patched = theirs.clone();
     patched.operation = environment.persisted("web").operation;
     let operation = patched.operation.as_mut().unwrap();

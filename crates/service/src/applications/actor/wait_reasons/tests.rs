@@ -44,7 +44,7 @@ async fn a_requested_sync_of_an_unknown_commit_waits_for_its_dependencies() {
         let message = now.status.operation_state.as_ref().map(|state| state.message.clone())?;
         message.starts_with("waiting for database: it is OutOfSync").then_some(())
     };
-    // The other Application knows the commit now too.
+    // The other Application has now observed the commit too.
     environment.wait_until("web", |now, _| waiting(now)).await;
     assert_eq!(environment.operations_that_created("Job").len(), before, "no operation has started");
     environment.sync("database").await;
@@ -68,7 +68,7 @@ async fn a_preview_of_a_sync_does_not_withhold_a_commit_from_other_applications(
     environment.shutdown().await;
 }
 
-/// This is the situation after a push that names only files of the waiting Application.
+/// This is the situation after a push that changes only files of the waiting Application.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dependencies_are_observed_although_the_commit_does_not_affect_them() {
     let mut environment = sync_both().await;

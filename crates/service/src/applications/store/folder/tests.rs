@@ -17,7 +17,7 @@ fn test_folder() -> (tempfile::TempDir, FolderPoller, impl Fn(&str, &str)) {
     (folder, watcher, write)
 }
 
-/// Makes the next poll treat every missing file as gone.
+/// Makes the next poll treat every missing file as deleted.
 fn without_grace_period(mut watcher: FolderPoller) -> FolderPoller {
     watcher.files = std::mem::take(&mut watcher.files).without_grace_period();
     watcher
@@ -127,7 +127,8 @@ fn a_document_that_moves_to_another_file_stays() {
     assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")));
 }
 
-/// Only missing documents are doubted, not changed ones, even if the file is rewritten repeatedly.
+/// Only a missing document is confirmed by a second poll. Changed documents take effect immediately, even if
+/// the file is rewritten repeatedly.
 #[test]
 fn other_changes_of_a_rewritten_file_take_effect_immediately() {
     let (_folder, mut watcher, write) = test_folder();
@@ -142,8 +143,7 @@ fn other_changes_of_a_rewritten_file_take_effect_immediately() {
     assert_eq!(poll_event_names(&mut watcher), ["gone other"]);
 }
 
-/// The same is true at startup: if a folder appears late or is being written, documents aren't considered
-/// absent.
+/// At startup too, documents aren't considered absent if a folder appears late or is still being written.
 #[test]
 fn a_document_missing_at_the_start_is_gone_once_the_folder_is_undisturbed() {
     let (folder, mut watcher, write) = test_folder();
@@ -245,7 +245,7 @@ fn an_empty_folder_that_replaces_another_removes_nothing() {
     assert_eq!(poll_event_names(&mut watcher), ["gone other", "gone web"]);
 }
 
-/// If files appear slowly in a folder that didn't have any, the remaining files are awaited.
+/// If files appear slowly in a folder that didn't have any, the store waits for the remaining files.
 #[tokio::test(start_paused = true)]
 async fn files_that_appear_slowly_are_awaited() {
     let folder = tempfile::tempdir().unwrap();
@@ -390,8 +390,8 @@ fn an_error_affects_only_its_document() {
     assert!(events[1].starts_with("applied web (its file is invalid"), "{events:?}");
     assert!(events[1].contains("(document 1)"), "{events:?}");
     assert_eq!((events.len(), events[2].starts_with("problems")), (3, true), "{events:?}");
-    // The name is readable, so the Application keeps its last good state, and the error names the field and
-    // line.
+    // The name is readable, so the Application keeps its last good state, and the error contains the field
+    // and line.
     let wrong = WEB.replace("spec: {", "spec: {\n  syncPolicy: {\n    automated: {prune: often}}, ");
     write("web.yaml", &format!("{changed}---\n{wrong}"));
     let events = poll_event_names(&mut watcher);
@@ -516,7 +516,7 @@ async fn a_missing_state_directory_is_not_created_again() {
     store.persist(&web).await.unwrap();
 }
 
-/// Part of the name must not be taken for a namespace: healthy Applications elsewhere stay healthy.
+/// Part of the name must not be mistaken for a namespace: healthy Applications elsewhere stay healthy.
 #[test]
 fn a_name_with_a_slash_is_invalid_and_affects_no_other_application() {
     let (_folder, mut watcher, write) = test_folder();

@@ -211,7 +211,7 @@ impl ApplicationStore for KubernetesStore {
     }
 
     /// If Argo CD is running too, only Argo CD may release a project, because it knows all Applications that
-    /// name it.
+    /// use it.
     async fn release_project(&self, project: &AppProject) -> Result<(), ServiceError> {
         if self.client.scope.is_label_required {
             return Ok(());

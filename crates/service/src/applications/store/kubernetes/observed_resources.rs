@@ -27,7 +27,7 @@ pub(crate) trait ManagedKind: Send + 'static {
     /// Returns true if the controller adds and removes this finalizer.
     fn is_own_finalizer(finalizer: &str) -> bool;
     /// Returns the event for the current state of a resource. `good` is the last readable state if the
-    /// current one isn't readable.
+    /// current state isn't readable.
     ///
     /// # Errors
     ///
@@ -79,12 +79,12 @@ pub(crate) struct Overwrite {
 pub(crate) struct ObservedResources<K> {
     pub(super) scope: ManagedScope,
     pub(super) resources: BTreeMap<AppKey, ResourceState>,
-    /// Namespaces that haven't been listed yet. `None` stands for the list of all namespaces.
+    /// Namespaces that haven't been listed yet. `None` represents the list of all namespaces.
     pending: BTreeSet<Option<String>>,
     is_settled: bool,
     /// Errors of resources that have never been readable.
     unreadable: BTreeMap<AppKey, String>,
-    /// Errors of namespaces that can't be listed. `None` stands for all namespaces.
+    /// Errors of namespaces that can't be listed. `None` represents all namespaces.
     unlisted_namespaces: BTreeMap<Option<String>, String>,
     kind: PhantomData<fn() -> K>,
 }

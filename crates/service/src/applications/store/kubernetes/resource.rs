@@ -43,7 +43,8 @@ impl ManagedKind for ApplicationKind {
         let mut stored = stored_application(object);
         match origin {
             OperationOrigin::Initial => {}
-            // Other clients must not be able to choose an operation's ID, or to turn it into a deletion.
+            // Other clients must not be able to choose an operation's ID, or to turn an operation into a
+            // deletion.
             OperationOrigin::NewRequest => {
                 stored.application.operation.iter_mut().for_each(remove_controller_infos)
             }

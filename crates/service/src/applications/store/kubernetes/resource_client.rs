@@ -39,7 +39,7 @@ pub(crate) enum WriteOutcome {
     Written,
     /// There wasn't anything to write.
     Unchanged,
-    /// The resource no longer exists, which the watch will report.
+    /// The resource no longer exists. The watch will report its deletion.
     Gone,
 }
 

@@ -53,7 +53,8 @@ pub(crate) fn shorten_status(status: &mut Value, bytes_max: usize, lists: &LongL
         return;
     }
     let message = format!(
-        "the resource would be too large: it has only {}, starting with those that need attention; `{}` and the API have all of them",
+        "the resource would be too large, so it contains only {}, starting with those that need attention; \
+         `{}` and the API show all entries",
         messages.join(", "),
         lists.command
     );

@@ -212,7 +212,7 @@ async fn overwrites_of_the_status_by_other_clients_are_emitted() {
     assert_eq!(ended, (Some(ExternalTermination { operation: Some(id) }), Some("tidegate".to_owned())));
 }
 
-/// This doesn't need a request, because the watch contains the client.
+/// The store doesn't send a request for this, because the watched object contains the name of the client.
 #[tokio::test(start_paused = true)]
 async fn the_confirming_client_is_known_as_far_as_the_cluster_reports_it() {
     let cluster = cluster().await;
@@ -245,7 +245,7 @@ async fn a_conflicting_write_loses_no_changes_of_other_clients() {
     let (store, mut events) = open_store(&cluster, scope_of(&["argocd"])).await;
     let mut application = next_applied(&mut events).await.application;
     assert_eq!(next_event_text(&mut events).await, "settled");
-    // Written before the store knows about the other client's change, because no event has been read since.
+    // The store doesn't know about the other client's change yet, because no event has been read since.
     let mut theirs = live_object(cluster.as_ref()).await;
     theirs.section_mut("spec").insert("project".to_owned(), json!("shop"));
     theirs.fields_mut().insert("operation".to_owned(), json!({"sync": {"prune": true}}));
@@ -347,7 +347,7 @@ async fn a_refresh_request_is_removed_after_the_comparison() {
     application.metadata.annotations.remove(REFRESH_ANNOTATION);
     store.persist(&application).await.unwrap();
     assert_eq!(live_object(cluster.as_ref()).await.annotation(REFRESH_ANNOTATION), None);
-    // Removing the annotation isn't an event.
+    // Removing the annotation doesn't cause an event.
     let mut asks = live_object(cluster.as_ref()).await;
     asks.set_annotation(REFRESH_ANNOTATION, "normal");
     cluster.put(asks, None).await.unwrap();
@@ -435,7 +435,7 @@ async fn an_application_is_deleted_and_released() {
     apply(cluster.as_ref(), manifest).await;
     let (store, mut events) = open_store(&cluster, scope_of(&["argocd"])).await;
     let mut web = next_applied(&mut events).await.application;
-    // Another client is faster.
+    // Another client writes first.
     let mut theirs = live_object(cluster.as_ref()).await;
     theirs.add_finalizer("example.com/b");
     cluster.put(theirs, None).await.unwrap();

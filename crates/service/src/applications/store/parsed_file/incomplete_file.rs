@@ -1,5 +1,5 @@
 //! Documents that have disappeared from a file, but may return once the file is completely written. They are
-//! kept until they are definitely gone.
+//! kept until their deletion is certain.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -38,8 +38,8 @@ impl ParsedFile {
         all.iter().filter(move |(key, _)| !lacked.is_some_and(|lacked| lacked.contains_key(*key)))
     }
 
-    /// Replaces the file's content and keeps documents that have disappeared. `doubted` is the current time;
-    /// if it is `None`, such documents are dropped immediately.
+    /// Replaces the file's content and keeps documents that have disappeared. `doubted` is the current time.
+    /// If it is `None`, missing documents are dropped immediately.
     pub(in super::super) fn replace_incomplete_content(
         &mut self,
         name: &str,

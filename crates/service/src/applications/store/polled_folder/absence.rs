@@ -9,7 +9,7 @@ pub(in super::super) const GRACE_PERIOD: Duration = Duration::from_millis(900);
 /// Time after which an absence is certain regardless of disturbances.
 pub(in super::super) const GRACE_PERIOD_MAX: Duration = Duration::from_secs(10);
 
-/// Absence of a file or document since it was first missed.
+/// Absence of a file or document, starting with the first poll that didn't find it.
 #[derive(Default)]
 pub(super) struct Absence {
     first_missed: Option<Instant>,

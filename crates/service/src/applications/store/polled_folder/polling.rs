@@ -12,8 +12,8 @@ use crate::applications::store::AppKey;
 /// Poll interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Files that commands have removed since the last poll, with their Applications. These files are definitely
-/// gone.
+/// Files that commands have removed since the last poll, with their Applications. These files were definitely
+/// deleted.
 #[derive(Clone, Default)]
 pub(crate) struct RemovedFiles(Arc<Mutex<BTreeMap<PathBuf, AppKey>>>);
 
@@ -80,7 +80,7 @@ pub(crate) fn run_polling<W: Send + 'static>(
     });
 }
 
-/// Waits for a notification. If the sender is gone, never returns; regular polling continues.
+/// Waits for a notification. Never returns if the sender was dropped; regular polling continues.
 async fn await_notification<T>(what: &mut watch::Receiver<T>) {
     if what.changed().await.is_err() {
         std::future::pending::<()>().await;

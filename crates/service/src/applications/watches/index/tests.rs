@@ -41,7 +41,7 @@ fn a_namespace_has_the_owners_of_its_objects() {
     assert!(index.namespaces.is_empty() && index.owners.is_empty());
 }
 
-/// An object as it is in its cluster, as reported, and as read.
+/// Simulated object: its state in the cluster, in reports and in reads.
 struct Simulation {
     index: ObjectIndex,
     version: usize,
@@ -220,8 +220,8 @@ proptest! {
             world.step(1);
         }
         prop_assert_eq!(world.last_compared, world.version);
-        // If the object is still missing, that isn't reported, but the next comparison includes it. The same
-        // is true for a state that became uncertain because of many changes.
+        // An object that is still missing isn't reported, but the next comparison notices it. The same is
+        // true for a state that became uncertain because of many changes.
         (0..3).for_each(|_| world.step(5));
         prop_assert!(world.is_idle());
         // Nothing has changed, so the next comparison has the same result as the last one.

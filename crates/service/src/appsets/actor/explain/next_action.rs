@@ -50,7 +50,7 @@ fn next_action(position: Position<'_>) -> NextAction {
     match (held, run) {
         (Some(held), _) => NextAction::run(
             format!("tidegate appset approve {set} --deletions {}", held.token),
-            "permits the held deletions",
+            "permits the blocked deletions",
         ),
         (None, _) if is_invalid => {
             let refresh = format!("`tidegate appset refresh {set}` then runs its generators again");
@@ -61,7 +61,7 @@ fn next_action(position: Position<'_>) -> NextAction {
             format!("tidegate appset status {set}"),
             "lists the Applications that are not applied, with the reasons",
         ),
-        (None, None) => NextAction::nothing("changes are applied when its generators find them"),
+        (None, None) => NextAction::nothing("changes are applied when its generators detect them"),
     }
 }
 
@@ -81,7 +81,7 @@ mod tests {
         for (position, expected) in [
             (
                 Position { held: Some(&held), is_invalid: true, ..none },
-                "`tidegate appset approve fleet --deletions 3c1f` permits the held deletions",
+                "`tidegate appset approve fleet --deletions 3c1f` permits the blocked deletions",
             ),
             (
                 Position { is_invalid: true, run: Some(&run), ..none },
@@ -92,7 +92,7 @@ mod tests {
                 Position { refused: 2, ..none },
                 "`tidegate appset status fleet` lists the Applications that are not applied, with the reasons",
             ),
-            (none, "nothing to do; changes are applied when its generators find them"),
+            (none, "nothing to do; changes are applied when its generators detect them"),
         ] {
             assert_eq!(next_action(position).to_string(), expected);
         }

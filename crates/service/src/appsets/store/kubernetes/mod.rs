@@ -91,8 +91,8 @@ impl KubernetesAppSetStore {
     }
 }
 
-/// Returns `Some` if ApplicationSets can't be listed with the cluster's current setup. The value is true if
-/// that must be fixed.
+/// Returns `Some` if ApplicationSets can't be listed with the cluster's current setup. The value is true if a
+/// person must fix the setup.
 fn listing_refusal(kind: ErrorKind) -> Option<bool> {
     match kind {
         ErrorKind::UnknownKind => Some(false),
@@ -218,7 +218,7 @@ impl AppSetStore for KubernetesAppSetStore {
         self.remove::<ApplicationSets>(&key, &set.metadata.uid, propagation).await.map(drop)
     }
 
-    /// Does nothing, because the state was the status of a resource that is gone.
+    /// Does nothing, because the state was the status of a deleted resource.
     async fn remove_state(&self, _: &AppKey) -> Result<(), ServiceError> {
         Ok(())
     }

@@ -86,7 +86,7 @@ impl ObservedResources<ApplicationSets> {
         (object != *current).then_some(object)
     }
 
-    /// Returns the resource with the engine's finalizer as in an ApplicationSet, and without the handled
+    /// Returns the resource with the engine's finalizer set as in an ApplicationSet, and without the handled
     /// refresh annotation. Returns `None` if nothing changes or the resource belongs to a different
     /// ApplicationSet.
     pub fn with_finalizer(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
@@ -99,8 +99,8 @@ impl ObservedResources<ApplicationSets> {
         (object != *current).then_some(object)
     }
 
-    /// Returns the resource with these annotations as in an ApplicationSet, or `None` if nothing changes or
-    /// the resource belongs to a different ApplicationSet.
+    /// Returns the resource with these annotations set as in an ApplicationSet, or `None` if nothing changes
+    /// or the resource belongs to a different ApplicationSet.
     pub fn with_annotations(&self, key: &AppKey, set: &ApplicationSet, names: &[&str]) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let mut object = current.clone();

@@ -285,8 +285,8 @@ async fn the_deletion_of_an_appset_is_read_past_the_cache() {
         open.sets.delete(&set, false).await.unwrap();
         // No event has reported the deletion yet.
         assert!(open.sets.is_being_deleted(&set).await.unwrap());
-        // An ApplicationSet with another UID doesn't count, and an ApplicationSet that is gone isn't being
-        // deleted.
+        // An ApplicationSet with another UID doesn't count, and an ApplicationSet that no longer exists isn't
+        // being deleted.
         let other = ApplicationSet {
             metadata: ObjectMeta { uid: "other".into(), ..set.metadata.clone() },
             ..set.clone()
