@@ -9,7 +9,7 @@ default:
 
 # Builds everything in release mode.
 build:
-    cargo build --release
+    cargo build --release --features jemalloc
 
 # Runs all tests, as in the README.
 test *ARGS:
@@ -67,18 +67,18 @@ doc:
 
 # Runs the benchmarks.
 bench *ARGS:
-    cargo build --release
-    cargo bench --package tidegate-testkit --bench engine -- {{ ARGS }}
+    cargo build --release --features jemalloc
+    cargo bench --package tidegate-testkit --features jemalloc --bench engine -- {{ ARGS }}
 
 # Measures syncs of a real control plane against kubectl and a bare loop of requests.
 bench-kube *ARGS:
-    cargo build --release
-    cargo bench --package tidegate-testkit --bench kube -- {{ ARGS }}
+    cargo build --release --features jemalloc
+    cargo bench --package tidegate-testkit --features jemalloc --bench kube -- {{ ARGS }}
 
 # Measures a service with many Applications: all benchmarks, or some of rollout, unchanged, storm, restart, kube, page; kube=200 sets the number.
 bench-service *ARGS:
-    cargo build --release
-    cargo bench --package tidegate-testkit --bench service -- {{ ARGS }}
+    cargo build --release --features jemalloc
+    cargo bench --package tidegate-testkit --features jemalloc --bench service -- {{ ARGS }}
 
 # Simulates N operations with random plans, faults and crashes.
 simulate N="10000":

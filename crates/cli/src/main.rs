@@ -40,7 +40,7 @@ use crate::invocation::Invocation;
 use crate::output::Printer;
 
 /// jemalloc, because glibc retains memory that threads have freed: with many objects, about a third more memory (BENCHMARKS.md).
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+#[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 

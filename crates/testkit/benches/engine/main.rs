@@ -24,8 +24,8 @@ mod volume;
 
 use std::process::Command;
 
-/// Allocator of the command, whose memory is measured.
-#[cfg(all(target_os = "linux", target_env = "gnu"))]
+/// Allocator of released commands, whose memory is measured.
+#[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
