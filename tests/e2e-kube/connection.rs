@@ -80,15 +80,15 @@ pub async fn an_unresponsive_server_is_named() {
     // The cause is reported before the timeout.
     let args = ["sync", "config.yaml", "--app", &bench.namespace, "--kubeconfig", file.to_str().unwrap()];
     let mut sync = bench.start(&args);
-    let line = sync.wait_for_line("the cluster has not answered for");
+    let line = sync.wait_for_line("the cluster has not responded for");
     assert!(reported_seconds(&line) <= 15, "{line}");
     sync.signal("KILL");
     sync.finish();
 }
 
-/// Returns the seconds in `… not answered for 7 s: …`.
+/// Returns the seconds in `… not responded for 7 s: …`.
 fn reported_seconds(line: &str) -> u64 {
-    let (_, rest) = line.split_once(" answered for ").unwrap();
+    let (_, rest) = line.split_once(" responded for ").unwrap();
     rest.split_whitespace().next().unwrap().parse().unwrap()
 }
 
@@ -101,10 +101,10 @@ pub async fn a_stalled_server_is_named_and_blocks_nothing_afterwards() {
     let mut sync = bench.start(&["sync", "slow.yaml", "--app", "a", "-n", &bench.namespace]);
     sync.wait_for_line("waiting for Deployment");
     control.pause_api_server().unwrap();
-    let line = sync.wait_for_line("the cluster has not answered for");
+    let line = sync.wait_for_line("the cluster has not responded for");
     assert!(reported_seconds(&line) <= 15, "{line}");
     let ran = bench.run(&["explain", "a"]).expect_code(0);
-    assert!(ran.out.contains("the cluster has not answered for"), "{}", ran.out);
+    assert!(ran.out.contains("the cluster has not responded for"), "{}", ran.out);
     control.resume_api_server().unwrap();
     sync.finish().expect_code(0);
 }
@@ -121,11 +121,11 @@ pub async fn a_signal_interrupts_connections_to_a_stalled_server() {
     control.pause_api_server().unwrap();
     for args in [&["resume", "--all"][..], &["ops", "terminate", "a"]] {
         let mut running = bench.start(args);
-        running.wait_for_line("not answered");
+        running.wait_for_line("not responded");
         // `explain` also reports the cause and the process that is running.
         let explained = bench.json(&["explain", "a", "-o", "json"]);
         let trouble = explained["outage"].as_str().unwrap_or_default();
-        assert!(trouble.contains("the cluster has not answered for"), "{explained}");
+        assert!(trouble.contains("the cluster has not responded for"), "{explained}");
         assert!(reported_seconds(trouble) <= 15 && explained["isRunning"] == true, "{explained}");
         running.signal("INT");
         // The request itself would fail after 36 s.

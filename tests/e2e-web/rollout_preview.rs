@@ -159,7 +159,8 @@ pub fn remaining_members_are_previewed_with_their_reason() {
     for name in ["one", "two", "three"] {
         browser.wait_until(&format!(
             "document.querySelector('#foreseen ~ div li[data-key={name}]').textContent === \
-                                '{name}: it is no longer generated, but more Applications would be \
+                                '{name}: the Application is no longer generated, but more Applications would \
+                                be \
                                 deleted than are allowed at once'"
         ));
     }

@@ -165,7 +165,7 @@ fn a_deletion_waits_for_the_running_operation_and_names_it() {
     let service = fleet.serve();
     fleet.wait_until("backend", |_| !fleet.creations("Job", "migrate").is_empty());
     let mut delete = fleet.bench.start(&["app", "delete", "backend", "--yes"]);
-    delete.wait_for_line("the Application is deleted when operation");
+    delete.wait_for_line("the Application will be deleted when operation");
     let message = fleet.condition("backend", "DeletionWarning");
     assert!(message.contains("`tidegate app terminate backend` terminates that operation"), "{message}");
     delete.signal("TERM");
@@ -176,7 +176,7 @@ fn a_deletion_waits_for_the_running_operation_and_names_it() {
     assert!(!fleet.path("backend.yaml").exists());
     assert!(requester(&fleet.get("backend")).contains("tester"), "{}", fleet.get("backend")["metadata"]);
     let mut again = fleet.bench.start(&["app", "delete", "backend", "--yes"]);
-    again.wait_for_line("the Application is deleted when operation");
+    again.wait_for_line("the Application will be deleted when operation");
     let other = ["app", "delete", "backend", "--cascade", "background", "--yes"];
     let refused = fleet.bench.run(&other).expect_code(4);
     assert!(refused.err.contains("--cascade foreground"), "{}", refused.err);

@@ -82,7 +82,7 @@ fn without_a_writable_status_no_operation_starts() {
     fleet.commit();
     fleet.bench.run(&["app", "refresh", "backend"]).expect_code(0);
     let condition = fleet.condition("backend", "StatusWriteError");
-    for part in ["cannot store its status", "argocd_backend", "retried every 5 s"] {
+    for part in ["cannot store the application's status", "argocd_backend", "retrying every 5 s"] {
         assert!(condition.contains(part), "{part}: {condition}");
     }
     fleet.wait_until("backend", |app| app["operation"]["sync"].is_object());

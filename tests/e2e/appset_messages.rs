@@ -217,7 +217,7 @@ fn an_accepted_retry_is_visible_before_it_starts() {
         "{:?}",
         appset.appset(&retry)
     );
-    let explanation = appset.wait_until_explained("it starts again");
+    let explanation = appset.wait_until_explained("a new run starts");
     assert!(explanation.contains("as requested by tester (CHG-8) at "), "{explanation}");
     let status = appset.status();
     assert_eq!((&status["retry"]["by"], &status["retry"]["reason"]), (&json!("tester"), &json!("CHG-8")));
@@ -310,12 +310,12 @@ fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
     let skip = appset.appset(&["skip", "fleet", "--step", "5", "--reason", "no"]).expect_code(4);
     assert!(
         skip.err
-            .contains("there is no step 5; number of steps in the order: 2; step 1: prod-a; step 2: dev-a"),
+            .contains("there is no step 5 (steps in the deletion order: 2); step 1: prod-a; step 2: dev-a"),
         "{skip:?}"
     );
 
     appset.appset(&["terminate", "fleet", "--reason", "not today"]).expect_code(0);
-    let explanation = appset.wait_until_explained("its ordered deletion has ended");
+    let explanation = appset.wait_until_explained("the ordered deletion has ended");
     for text in [
         "terminated by tester (not today)",
         "not deleted: dev-a, prod-a",
@@ -324,12 +324,13 @@ fn an_ordered_deletion_reports_progress_and_after_termination_the_rest() {
         assert_eq!(explanation.matches(text).count(), 1, "{text}: {explanation}");
     }
     let ended = appset.appset(&["delete", "fleet", "--yes"]).expect_code(4);
-    assert!(ended.err.contains("is already being deleted, and its ordered deletion"), "{ended:?}");
+    assert!(ended.err.contains("is already being deleted, and the ordered deletion"), "{ended:?}");
     assert!(ended.err.contains("`tidegate appset retry argocd/fleet` starts it again"), "{ended:?}");
-    appset.wait_until_listed(&["its ordered deletion ended", "not today"]);
+    appset.wait_until_listed(&["the ordered deletion ended", "not today"]);
     // A repeated change is reported as well.
     appset.write(MANUAL_SYNC, &[("dev-a", "dev"), ("prod-a", "prod")]);
-    let back = appset.wait_until_explained("its document is ignored until its deletion is complete");
+    let back = appset
+        .wait_until_explained("the document is ignored until the deletion of the ApplicationSet is complete");
     assert!(back.contains("terminated by tester (not today)") && back.contains("starts it again"), "{back}");
     fs::remove_file(appset.bench.path().join("apps/fleet.yaml")).unwrap();
 
@@ -398,7 +399,7 @@ fn unmanaged_appsets_are_shown_in_their_last_state() {
     let list = appset.appset(&["list"]).out;
     assert!(list.contains("RollingSync, 3 steps") && list.contains("has completed"), "{list}");
     let explained = appset.appset(&["explain", "fleet"]).out;
-    assert!(explained.starts_with("fleet: its last rollout ended at "), "{explained}");
+    assert!(explained.starts_with("fleet: the last rollout ended at "), "{explained}");
     assert!(explained.contains("(Completed): ApplicationSet Rollout has completed"), "{explained}");
     let last = appset.status();
     assert_eq!((&last["rollout"], &last["rolloutId"]), (&status["rollout"], &status["rolloutId"]));

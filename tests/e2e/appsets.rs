@@ -364,7 +364,7 @@ fn requests_for_a_finished_rollout_are_refused_with_advice() {
     appset.edit("deletionOrder: Reverse", "deletionOrder: AllAtOnce");
     appset.wait_until(|set| set["spec"]["strategy"]["type"] == "AllAtOnce");
     let ran = appset.bench.run(&["appset", "retry", "fleet"]).expect_code(4);
-    assert!(ran.err.contains("each Application is synced by its own policy"), "{ran:?}");
+    assert!(ran.err.contains("each Application is synced according to its own policy"), "{ran:?}");
     service.signal("TERM");
     service.finish().expect_code(0);
 }
@@ -379,7 +379,7 @@ fn a_deleted_appset_deletes_its_applications_in_reverse_steps() {
     for orphan in [None, Some("--orphan")] {
         let args: Vec<&str> = ["appset", "delete", "fleet"].into_iter().chain(orphan).collect();
         let output = appset.bench.run(&args).expect_code(2).err;
-        assert!(output.contains("its document will be removed from the apps folder"), "{args:?}: {output}");
+        assert!(output.contains("the document will be removed from the apps folder"), "{args:?}: {output}");
     }
     appset.bench.run(&["appset", "delete", "fleet", "--yes", "--timeout", "10m"]).expect_code(0);
     let [dev_a, dev_b, qa, prod_a, prod_b] =

@@ -97,7 +97,7 @@ fn an_application_is_deleted_in_reverse_sync_order() {
     let (bench, before) = synced_bench(&manifests("10ms"));
     let shown = bench.run(&["delete", "--app", "a", "--sim"]).expect_code(2);
     assert!(
-        shown.err.contains("nothing was deleted: 4 objects would be deleted; use --yes"),
+        shown.err.contains("nothing was deleted; use --yes to delete application a with 4 objects"),
         "{}",
         shown.err
     );

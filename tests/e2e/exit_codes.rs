@@ -86,7 +86,7 @@ fn an_open_operation_yields_to_waiting_or_superseding_requests() {
     let waits = ["sync", "config.yaml", "--app", "a", "--sim", "--queue", "--timeout", "300ms"];
     let ran = bench.run(&waits).expect_code(4);
     assert!(
-        ran.err.contains(&format!("operation {open} of a is unfinished: it is finished first")),
+        ran.err.contains(&format!("operation {open} of a is unfinished and will be finished first")),
         "{}",
         ran.err
     );

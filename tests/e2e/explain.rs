@@ -55,7 +55,7 @@ fn problems_are_explained_even_after_an_operation() {
     let service = fleet.serve();
     fleet.wait_until_synced(&["frontend"]);
     let explanation = explain(&fleet, "frontend");
-    assert!(explanation.contains("none has started since: it is in sync"), "{explanation}");
+    assert!(explanation.contains("none has started since: the application is in sync"), "{explanation}");
     fleet.replace("frontend.yaml", "path: frontend", "path: nowhere");
     fleet.condition("frontend", "ComparisonError");
     let explanation = explain(&fleet, "frontend");
@@ -113,11 +113,14 @@ fn a_waiting_member_names_its_step_and_the_command_to_inspect_it() {
     for (name, text) in [
         (
             "qa-a",
-            "it belongs to ApplicationSet fleet, whose rollout syncs it in step 2; `tidegate appset explain fleet`",
+            "the application belongs to ApplicationSet fleet, whose rollout syncs it in step 2; `tidegate appset explain fleet`",
         ),
-        ("prod-b", "it belongs to ApplicationSet fleet, whose rollout syncs it in step 3"),
+        ("prod-b", "the application belongs to ApplicationSet fleet, whose rollout syncs it in step 3"),
         ("dev-a", "it is in sync; the rollouts of ApplicationSet fleet sync it in step 1"),
-        ("test-a", "it belongs to ApplicationSet fleet, and no step selects it: use `tidegate app sync`"),
+        (
+            "test-a",
+            "the application belongs to ApplicationSet fleet, and no step selects it: use `tidegate app sync`",
+        ),
     ] {
         let found = std::iter::repeat_with(|| explained(name))
             .take(3000)

@@ -232,9 +232,9 @@ fn an_unusable_file_affects_only_its_kind() {
         bench.run(&["health", "-f", "all.yaml", "--customizations", "scripts", "-o", "json"]).expect_code(0);
     for part in [
         "scripts/health.lua: the path does not contain a kind",
-        "Gizmo/health.lua: it is not valid UTF-8; invalid bytes are read as U+FFFD",
+        "Gizmo/health.lua: the file is not valid UTF-8; invalid bytes are read as U+FFFD",
         "Widget/health.yaml: duplicate health rule for example.org/Widget, already defined in scripts/example.org/Widget/health.lua",
-        "Pipe/health.lua: it cannot be read: it is not a regular file",
+        "Pipe/health.lua: cannot read the file: it is not a regular file",
     ] {
         assert!(ran.err.contains(part), "{part}: {}", ran.err);
     }

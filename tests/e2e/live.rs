@@ -168,7 +168,7 @@ fn a_killed_operation_is_paused_and_continued_in_the_log() {
     sync.finish();
     bench.run(&["ops", "pause", "stuck", "--reason", "night"]).expect_code(0);
     let ran = bench.run(&["resume", "--all", "--sim"]).expect_code(3);
-    assert!(ran.err.contains("stays paused"), "{}", ran.err);
+    assert!(ran.err.contains("remains paused"), "{}", ran.err);
     let list = bench.run(&["ops", "list"]).expect_code(0);
     assert!(list.out.contains("Running, paused"), "{}", list.out);
     let unpaused = bench.run(&["ops", "unpause", "stuck"]).expect_code(0);

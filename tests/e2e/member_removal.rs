@@ -121,7 +121,7 @@ fn deletions_beyond_the_limit_wait_for_an_approval() {
     let held = appset.wait_until(|set| error(set).is_some());
     let message = error(&held).unwrap();
     assert!(
-        message.starts_with("3 of its 4 Applications are no longer generated (a, b, c), and at most 2"),
+        message.starts_with("3 of its 4 Applications are no longer generated (a, b, c), but at most 2"),
         "{message}"
     );
     assert_eq!(appset.names(), ["a", "b", "c", "listed"]);

@@ -94,7 +94,7 @@ fn an_operation_continues_without_what_another_process_skipped() {
         [["ops", "skip", "shop", "--task", "Job/migrate"], ["appset", "skip", "fleet", "--app", "web"]]
     {
         let unsaid = bench.run(&[&skip[..], &["--reason", " \u{200b}"]].concat()).expect_code(2);
-        assert!(unsaid.err.contains("give a reason"), "{}", unsaid.err);
+        assert!(unsaid.err.contains("provide a reason"), "{}", unsaid.err);
     }
     bench.run(&ops(&["skip", "shop", "--task", "Job"])).expect_code(2);
     let neither = bench.run(&ops(&["skip", "shop"])).expect_code(2);

@@ -88,7 +88,7 @@ fn every_command_has_a_man_page() {
         .collect();
     assert!(names.len() > 40 && !names.iter().any(|name| name.contains("__complete")), "{names:?}");
     let explain = fs::read_to_string(pages.join("tidegate-explain.1")).unwrap();
-    assert!(explain.contains("The command works for running, killed and finished operations"), "{explain}");
+    assert!(explain.contains("works for running, interrupted and finished operations"), "{explain}");
     for name in names {
         let path = pages.join(&name);
         let path = path.to_str().unwrap();

@@ -140,7 +140,7 @@ fn the_api_client_behaves_like_the_socket_client() {
     // The deletion includes its objects.
     let named = there.assert_same_output(&["delete", "frontend"]).expect_code(2);
     assert!(named.out.contains("to delete: Deployment fleet/frontend"), "{named:?}");
-    assert!(named.err.contains("its document will be removed from the apps folder"), "{named:?}");
+    assert!(named.err.contains("the document will be removed from the apps folder"), "{named:?}");
     // A maximum-length reason of multibyte characters fits into a URL.
     let long = "日".repeat(5_000);
     there.run(&["delete", "frontend", "--yes", "--timeout", "10m", "--reason", &long]).expect_code(0);

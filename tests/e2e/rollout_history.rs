@@ -431,7 +431,7 @@ fn an_unordered_deletion_is_recorded_despite_kills() {
     let text = shops.run(&["show-run", "shops", "--log"]).expect_code(0).out;
     let begun =
         format!("started by ann ({why}): 12 Applications are deleted with their ApplicationSet, all at once");
-    assert!(text.contains(&begun) && text.contains("prod-cart: is gone"), "{text}");
+    assert!(text.contains(&begun) && text.contains("prod-cart: was deleted"), "{text}");
     assert_eq!(shops.get("/api/v1/runs?kind=deletion").1["items"][0]["id"], run["id"]);
     shops.stop();
     assert_eq!(shops.run(&["show-run", "shops", "--log"]).expect_code(0).out, text);

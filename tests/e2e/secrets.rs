@@ -107,7 +107,7 @@ fn a_wrong_key_is_refused_without_damage() {
         crate::bench::Running::start(command).finish()
     };
     let ran = with(&"07".repeat(32)).expect_code(1);
-    assert!(ran.err.contains("TIDEGATE_LOG_KEY") && ran.err.contains("nothing is lost"), "{}", ran.err);
+    assert!(ran.err.contains("TIDEGATE_LOG_KEY") && ran.err.contains("no data is lost"), "{}", ran.err);
     let ran = with("no key").expect_code(2);
     assert!(ran.err.contains("hexadecimal"), "{}", ran.err);
     let own = fs::read_to_string(bench.state().join("key")).unwrap();

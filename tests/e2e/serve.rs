@@ -184,7 +184,7 @@ fn a_briefly_missing_folder_has_no_effect() {
     fleet.wait_until_synced(&[]);
     let away = fleet.bench.path().join("away");
     fs::rename(fleet.bench.path().join("fleet"), &away).unwrap();
-    let is_noticed = |listed: &CommandOutput| listed.err.contains("its previous contents stay in effect");
+    let is_noticed = |listed: &CommandOutput| listed.err.contains("its previous contents remain in effect");
     let list = || fleet.bench.run(&["app", "list"]).expect_code(0);
     assert!(std::iter::repeat_with(list).take(3000).any(|listed| is_noticed(&listed)));
     fs::rename(away, fleet.bench.path().join("fleet")).unwrap();

@@ -94,7 +94,7 @@ fn a_plan_is_found_by_its_hash_and_sealed_in_the_state_directory() {
     assert!(!files_containing(&bench.path().join("state/plans"), &hash[..12]).is_empty());
     assert_eq!(files_containing(&bench.state(), SECRET), Vec::<String>::new(), "sealed");
     for (wrong, text) in [
-        ("0123456789", "there is no plan 0123456789: none with this prefix is stored in "),
+        ("0123456789", "there is no plan 0123456789: no plan with this prefix is stored in "),
         (&hash[..5], "at least the first 6 digits of the hash"),
         ("nothing.plan", "there is no file nothing.plan; "),
     ] {
@@ -115,10 +115,10 @@ fn changed_files_and_other_formats_are_refused() {
     bench_with_plan(&bench, &config("{mode: fast}"));
     let text = fs::read_to_string(bench.path().join("one.plan")).unwrap();
     for (changed, words) in [
-        (text.replace("\"fast\"", "\"slow\""), "it was modified after its creation"),
-        (text.replace("\"format\": 1", "\"format\": 7"), "it has format 7"),
-        (text[..text.len() / 2].to_owned(), "it is not a stored plan"),
-        (config("{}"), "it is not a stored plan"),
+        (text.replace("\"fast\"", "\"slow\""), "the plan was modified after its creation"),
+        (text.replace("\"format\": 1", "\"format\": 7"), "the plan has format 7"),
+        (text[..text.len() / 2].to_owned(), "the file is not a stored plan"),
+        (config("{}"), "the file is not a stored plan"),
         (text.replace("\"madeAt\"", "\"extra\": 1, \"madeAt\""), "unknown field"),
     ] {
         bench.write("changed.plan", changed);

@@ -79,12 +79,15 @@ fn a_newer_commit_supersedes_a_waiting_operation_after_its_hook() {
     fleet.wait_until("backend", |_| !fleet.creations("Job", "migrate").is_empty());
     commit_fix(&fleet, "10h");
     let condition = fleet.condition("backend", WAITS);
-    assert!(condition.contains("is going to replace it"), "{condition}");
+    assert!(condition.contains("is going to replace the running operation"), "{condition}");
     let in_the_way = |app: &Value| app.to_string().contains("hook Job fleet/migrate is running");
     fleet.wait_until("backend", in_the_way);
     let explained = fleet.bench.json(&["app", "explain", "backend", "-o", "json"]);
     assert!(explained["successor"].as_str().unwrap().contains("hook Job fleet/migrate is running"));
-    assert!(explained["summary"].as_str().unwrap().contains("is going to replace it"), "{explained}");
+    assert!(
+        explained["summary"].as_str().unwrap().contains("is going to replace the running operation"),
+        "{explained}"
+    );
     assert_eq!(phases(&fleet), ["Running"]);
     // Killing the service neither stops a hook nor loses state.
     kill_service(service);
@@ -179,7 +182,7 @@ fn a_waiting_command_reports_its_sync_although_another_follows() {
     assert_eq!(ran.code(), 1, "{}", ran.err);
     let second = &operations(&fleet)[1];
     assert_eq!(second["phase"], "Failed", "{second}");
-    let told = format!("another operation has followed it: operation {}", second["id"].as_str().unwrap());
+    let told = format!("another operation has started since: operation {}", second["id"].as_str().unwrap());
     assert!(ran.err.contains(&told), "{}", ran.err);
     assert_eq!(phases(&fleet), ["Failed", "Failed", "Running"]);
     Fleet::stop(service);

@@ -134,8 +134,8 @@ impl<'a> PlanRequesters<'a> {
     }
 }
 
-/// Returns the requester of an operation, in the form that is stored with its plan. A person can't use the
-/// name of automated requests.
+/// Returns the requester of an operation, in the form that is stored with its plan. People can't use the name
+/// that is reserved for automated requests.
 pub fn plan_author(asked: &OperationRequest) -> &str {
     match asked.initiated_by.username.as_str() {
         _ if asked.initiated_by.automated => AUTOMATED_REQUESTER,
@@ -180,7 +180,8 @@ impl ApprovalRule {
         let problem = is_wrong.then(|| {
             format!(
                 "the annotation {APPROVERS_ANNOTATION} of {of} does not contain any names, so no one can \
-                 approve; list names separated by commas, use `{OTHERS_APPROVER}`, or remove the annotation"
+                 approve the plan; list names separated by commas, use `{OTHERS_APPROVER}`, or remove the \
+                 annotation"
             )
         });
         Some((
@@ -264,7 +265,7 @@ impl ApprovalPolicy {
         &self.problems
     }
 
-    /// Returns true if all required approvals have been given.
+    /// Returns true if all required approvals have been granted.
     pub fn is_met<'a>(&self, askers: impl Into<PlanRequesters<'a>>, approvals: &[PlanApproval]) -> bool {
         !self.is_required
             || (!approvals.is_empty() && self.unmet_rules(askers.into(), approvals).next().is_none())
@@ -281,7 +282,7 @@ impl ApprovalPolicy {
             .filter(move |rule| !approvals.iter().any(|one| rule.allows_approver(askers, &one.by)))
     }
 
-    /// Describes the missing approvals. Returns `None` if all have been given.
+    /// Describes the missing approvals. Returns `None` if all have been granted.
     pub fn describe_missing<'a>(
         &self,
         askers: impl Into<PlanRequesters<'a>>,
@@ -296,7 +297,7 @@ impl ApprovalPolicy {
         Some(if open.is_empty() { "an approval".to_owned() } else { open.join(", and ") })
     }
 
-    /// Checks that an approval by this person would count.
+    /// Checks that an approval by the given person would count.
     ///
     /// # Errors
     ///
@@ -358,7 +359,7 @@ pub fn set_plan(asked: &mut OperationRequest, hash: &str, allow_drift: bool) {
     }
 }
 
-/// Removes the restriction to a stored plan from an operation.
+/// Removes an operation's restriction to a stored plan.
 pub fn remove_plan(asked: &mut OperationRequest) {
     asked.info.retain(|info| info.name != PLAN_INFO && info.name != DRIFT_INFO);
 }
@@ -402,8 +403,8 @@ impl WaitingPlan<'_> {
 }
 
 /// Returns a new request for an operation whose plan was outdated when the operation started: the same
-/// operation without the plan. Returns `None` if the original requester must request the operation again,
-/// which applies to progressive syncs and to people who selected the plan by its hash.
+/// operation without the plan. Returns `None` if the original requester must repeat the request. This applies
+/// to progressive syncs, and to people who selected the plan by its hash.
 pub fn request_to_repeat(
     application: &Application,
     ended: &OperationRequest,
@@ -438,7 +439,7 @@ pub fn waiting_plan(application: &Application) -> Option<&str> {
 }
 
 /// Updates an automated operation that is waiting for an approval so that it covers the current differences.
-/// Ends the operation if there are no differences left.
+/// Ends the operation if no differences are left.
 pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     let Some(asked) = application.operation.as_ref().filter(|asked| can_be_redecided(asked)) else { return };
     let compared = application.status.sync.as_ref().map(|sync| sync.status);
@@ -458,8 +459,8 @@ pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     }
 }
 
-/// Returns true if the operation is automated, hasn't started, and may be replaced by a new decision.
-/// Deletions and progressive syncs are excluded.
+/// Returns true if the operation is automated and hasn't started, so a new decision may replace it. Deletions
+/// and progressive syncs are excluded.
 fn can_be_redecided(asked: &OperationRequest) -> bool {
     asked.initiated_by.automated
         && operation::engine_id(asked).is_none()

@@ -21,7 +21,7 @@ use crate::{automated, conditions, operation};
 const RETRY_LIMIT_DEFAULT: i64 = 5;
 /// Delay before the second consecutive self-heal attempt.
 const HEAL_BACKOFF_MIN: Duration = Duration::from_secs(2);
-/// Factor by which each further delay exceeds the previous one.
+/// Factor by which the delay grows after each further attempt.
 const HEAL_FACTOR: u32 = 3;
 /// Maximum delay between self-heal attempts.
 const HEAL_BACKOFF_MAX: Duration = Duration::from_secs(300);
@@ -36,7 +36,7 @@ const WINDOW_CONDITION: &str = "SyncWindowWarning";
 /// Condition type specific to Tidegate: other programs repeatedly undo self-heal, so each attempt is delayed
 /// longer.
 const SELF_HEAL_CONDITION: &str = "SelfHealWarning";
-/// Number of consecutive self-heal attempts from which the condition is set.
+/// Minimum number of consecutive self-heal attempts for which the condition is set.
 const HEALS_REPORTED_FROM: i64 = 3;
 
 /// Next step of automated sync.
@@ -50,7 +50,7 @@ pub enum AutomatedStep {
     Wait(Timestamp),
 }
 
-/// Reason why an Application with automated sync stays OutOfSync although there is no error.
+/// Reason why an Application with automated sync remains OutOfSync although there is no error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdleReason {
     /// All differing objects require pruning, but automated syncs don't prune them.
@@ -67,7 +67,7 @@ pub enum IdleReason {
     SelfHealOff,
 }
 
-/// Decision, with the reason if an application that needs a sync isn't synced.
+/// Next step of automated sync, with the reason if an application that needs a sync isn't synced.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AutomatedDecision {
     /// Next step.
@@ -143,8 +143,7 @@ fn consecutive_heals(last: &OperationState) -> i64 {
 }
 
 /// Updates an automated operation that hasn't started to the newest revision. The decision is repeated after
-/// each comparison with a different revision, because the operation's wait may never end at the older
-/// revision.
+/// each comparison with a different revision, because an operation at the older revision might wait forever.
 pub fn update_waiting_operation(application: &mut Application, now: Timestamp) {
     let is_held = |asked: &mut OperationRequest| {
         asked.initiated_by.automated
@@ -272,7 +271,7 @@ pub(crate) fn decide_start(application: &Application, now: Timestamp) -> Automat
     AutomatedDecision::from_step(AutomatedStep::Start(Box::new(operation)))
 }
 
-/// Returns the objects for self-heal to sync.
+/// Returns the objects that self-heal must sync.
 pub(crate) fn objects_to_heal(application: &Application) -> Vec<OperationResource> {
     let prune = automated(application).is_some_and(|policy| policy.prune == Some(true));
     let objects = application.status.resources.iter().filter(|one| !one.hook);
@@ -316,7 +315,7 @@ fn was_replaced_by_person(
         && superseded.sync_result.as_ref().is_some_and(|result| deploys_same_revisions(result, begun))
 }
 
-/// Returns the delay after this number of consecutive self-heal operations.
+/// Returns the delay after the given number of consecutive self-heal operations.
 fn heal_backoff(healed: i64) -> Duration {
     let Ok(again) = u32::try_from(healed.saturating_sub(1)) else { return Duration::ZERO };
     HEAL_BACKOFF_MIN.saturating_mul(HEAL_FACTOR.saturating_pow(again)).min(HEAL_BACKOFF_MAX)

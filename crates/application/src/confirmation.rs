@@ -2,7 +2,7 @@
 //! confirmation.
 //!
 //! As in Argo CD, an annotation confirms all attempts of a sync if its time is not before the start of the
-//! sync. The same applies to a deletion, even if its Application is recreated afterwards. Before a deletion
+//! sync. The same applies to a deletion, even if the Application is recreated later. Before a deletion
 //! starts, a separate rule applies ([`is_approved`]).
 
 use tidegate_model::Timestamp;
@@ -65,7 +65,7 @@ mod tests {
         asked
     }
 
-    /// Returns an application with a running operation and this annotation.
+    /// Returns an application with a running operation and the given annotation.
     fn running_application(annotation: Option<&str>) -> Application {
         let mut application =
             Application { operation: Some(operation_request(ID)), ..Application::default() };
@@ -86,7 +86,8 @@ mod tests {
             (None, false),
             (Some("2023-11-14T22:13:19Z"), false),
             (Some("2023-11-14T22:13:19.999Z"), false),
-            // In the same second, because the status and people use times with a precision of one second.
+            // The same second counts, because times in the status and times that people write have a
+            // precision of one second.
             (Some("2023-11-14T22:13:20Z"), true),
             (Some("2023-11-14T22:13:21Z"), true),
             (Some("2023-11-15T00:13:20+02:00"), true),

@@ -15,9 +15,10 @@ pub(crate) const REQUESTED_AT_INFO: &str = "tidegate.dev/deletion-asked-at";
 /// Info item of a deletion: the approval annotation that existed before the deletion, if any. It doesn't
 /// approve this deletion.
 pub(crate) const APPROVED_INFO: &str = "tidegate.dev/deletion-approved-before";
-/// Info item of a progressive sync's operation: the progressive sync.
+/// Info item of an operation that belongs to a progressive sync. Identifies the progressive sync.
 pub(crate) const ROLLOUT_INFO: &str = "tidegate.dev/rollout-of";
-/// Operation info item: the stored plan that the operation must execute or that is waiting for an approval.
+/// Operation info item: the stored plan, which the operation must execute or which is waiting for an
+/// approval.
 pub const PLAN_INFO: &str = "tidegate.dev/plan";
 /// Operation info item: unrelated fields may have changed since the plan was computed.
 pub const DRIFT_INFO: &str = "tidegate.dev/plan-allows-drift";
@@ -54,7 +55,7 @@ pub fn deletion_cascade(operation: &OperationRequest) -> Option<Cascade> {
     operation.info_value(DELETION_INFO)?.parse().ok()
 }
 
-/// Removes the info items that only the controller may set from an operation that another client wrote.
+/// Removes the controller's info items from an operation that another client wrote.
 pub fn remove_controller_infos(operation: &mut OperationRequest) {
     operation.info.retain(|info| !CONTROLLER_INFOS.contains(&info.name.as_str()));
 }

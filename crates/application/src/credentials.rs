@@ -7,8 +7,8 @@ use tidegate_model::argo::{Application, ApplicationSource};
 /// Replacement for a masked value.
 pub const MASK: &str = "******";
 
-/// Minimum length in bytes of secrets that are masked anywhere in a text. Shorter secrets are masked only as
-/// whole words.
+/// Minimum length in bytes of secrets that are masked anywhere in a string. Shorter secrets are masked only
+/// as whole words.
 const MASKED_ANYWHERE_MIN: usize = 4;
 
 /// Returns the position of the credentials in an address, and their masked form. In an HTTP address, a user
@@ -38,10 +38,10 @@ pub fn without_credentials(url: &str) -> String {
     shown.unwrap_or_else(|| url.to_owned())
 }
 
-/// Characters that end an address within a text.
+/// Characters that end an address within a string.
 const ADDRESS_ENDS: [char; 6] = ['"', '\'', '`', '<', '>', ','];
 
-/// Returns a text with the credentials masked in all addresses that it contains.
+/// Masks the credentials in all addresses in a string, and returns the result.
 pub fn text_without_credentials(text: &str) -> String {
     let is_end = |c: char| c.is_whitespace() || ADDRESS_ENDS.contains(&c);
     text.split_inclusive(is_end)
@@ -53,7 +53,7 @@ pub fn text_without_credentials(text: &str) -> String {
         .collect()
 }
 
-/// Masks a repository's credentials in a text that may contain the repository's address or the credentials
+/// Masks a repository's credentials in a string that may contain the repository's address or the credentials
 /// alone.
 pub fn hide_credentials(text: &str, url: &str) -> String {
     let found = find_credentials(url).and_then(|(place, shown)| Some((url.get(place)?, shown)));
@@ -67,7 +67,7 @@ pub fn hide_credentials(text: &str, url: &str) -> String {
     }
 }
 
-/// Replaces a secret wherever it occurs in a text.
+/// Replaces a secret wherever it occurs in a string.
 fn replace_secret(text: &str, secret: &str, shown: &str) -> String {
     if secret.is_empty() {
         return text.to_owned();

@@ -71,8 +71,8 @@ fn parse_finalizers(finalizers: &[String]) -> Option<Cascade> {
     }
 }
 
-/// Returns the finalizers to set for a deletion with this cascade. Foreground is the default, so an existing
-/// resources finalizer is kept.
+/// Returns the finalizers to set for a deletion with the given cascade. Foreground is the default, so an
+/// existing resources finalizer is kept.
 pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
     let mut finalizers = application.metadata.finalizers.clone();
     if cascade == Cascade::Foreground && finalizers.iter().any(|one| is_resources_finalizer(one)) {
@@ -87,7 +87,7 @@ pub fn finalizers(application: &Application, cascade: Cascade) -> Vec<String> {
     finalizers
 }
 
-/// Returns true if the application is being deleted with this cascade.
+/// Returns true if the application is being deleted with the given cascade.
 pub fn is_deleting_with(application: &Application, wanted: Cascade) -> bool {
     application.is_deleting()
         && parse_finalizers(&finalizers(application, wanted)) == cascade_from_finalizers(application)
@@ -99,8 +99,8 @@ pub fn has_failed_deletion(application: &Application) -> bool {
     application.is_deleting() && conditions.iter().any(|one| one.kind == ConditionType::DeletionError)
 }
 
-/// Returns the reason why an application can't be deleted with this cascade now, or `None` if it can. `name`
-/// is the display name.
+/// Returns the reason why an application can't be deleted with the given cascade now, or `None` if it can.
+/// `name` is the display name.
 pub fn deletion_refusal(application: &Application, name: &str, wanted: Cascade) -> Option<String> {
     if is_deleting_with(application, wanted) {
         return None;
@@ -165,11 +165,15 @@ fn describe_delay(application: &Application) -> Option<String> {
         let others = &application.metadata.finalizers;
         let is_kept =
             application.is_deleting() && cascade_from_finalizers(application).is_none() && !others.is_empty();
-        let objects =
-            if are_objects_deleted(application) { "its objects are deleted" } else { "its objects are kept" };
+        let objects = if are_objects_deleted(application) {
+            "the application's objects have been deleted"
+        } else {
+            "the application's objects are kept"
+        };
         return is_kept.then(|| {
             format!(
-                "{objects}; the Application is deleted once other controllers have removed their finalizers: {}",
+                "{objects}; the Application will be deleted once other controllers have removed their \
+                 finalizers: {}",
                 others.join(", ")
             )
         });
@@ -177,11 +181,12 @@ fn describe_delay(application: &Application) -> Option<String> {
     let operation = operation::engine_id(asked).map_or_else(String::new, |id| format!(" {id}"));
     match (application.is_deleting(), operation::deletion_cascade(asked)) {
         (true, None) => Some(format!(
-            "the Application is deleted when operation{operation} ends; `tidegate app terminate {name}` terminates that operation"
+            "the Application will be deleted when operation{operation} ends; `tidegate app terminate {name}` \
+             terminates that operation"
         )),
         (false, Some(_)) => Some(format!(
-            "the Application was recreated while operation{operation} is still deleting its objects; it is \
-             synced after that operation, and `tidegate app terminate {name}` terminates the operation"
+            "the Application was recreated while operation{operation} is still deleting its objects; it will \
+             be synced after that operation, and `tidegate app terminate {name}` terminates the operation"
         )),
         _ => None,
     }

@@ -36,10 +36,10 @@ impl ApplicationName {
         Self { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }
     }
 
-    /// Returns true if this application's dependencies may affect the other application: its deletion can be
-    /// delayed, and messages can reveal more than its status. Anyone who may write Applications in a
-    /// namespace can affect that namespace, and Applications in the control plane's namespace can affect all
-    /// namespaces.
+    /// Returns true if this application's dependencies may affect the other application: the other
+    /// application's deletion can be delayed, and messages can reveal more than its status. Anyone who may
+    /// write Applications in a namespace can affect that namespace, and Applications in the control plane's
+    /// namespace can affect all namespaces.
     pub fn affects(&self, other: &Self) -> bool {
         self.namespace == other.namespace || self.namespace == control_namespace()
     }
@@ -101,10 +101,10 @@ pub fn format_cycle(cycle: &[ApplicationName]) -> String {
     cycle.iter().map(ApplicationName::to_string).collect::<Vec<_>>().join(" → ")
 }
 
-/// Returns the revisions that an application is about to deploy and that its dependencies must have as well.
-/// Returns an empty list if a person chose a commit or a rollback, because the dependencies may then be at
-/// any revision. `found` contains the revisions that were resolved for the operation after the last
-/// comparison.
+/// Returns the revisions that an application is about to deploy. Its dependencies must also be at these
+/// revisions. Returns an empty list if a person chose a commit or a rollback, because the dependencies may
+/// then be at any revision. `found` contains the revisions that were resolved for the operation after the
+/// last comparison.
 pub fn revisions_to_deploy(application: &Application, found: Option<&[String]>) -> Vec<String> {
     let asked = application.operation.as_ref();
     let named = asked.and_then(|asked| asked.sync.as_ref());
@@ -125,8 +125,8 @@ pub fn revisions_to_deploy(application: &Application, found: Option<&[String]>) 
     }
 }
 
-/// Returns the reason why a dependency isn't ready for an application that deploys these revisions, or `None`
-/// if it is ready.
+/// Returns the reason why a dependency isn't ready for an application that deploys the given revisions, or
+/// `None` if it is ready.
 pub fn dependency_delay(
     dependency: Option<&Application>,
     of: &Application,

@@ -25,10 +25,10 @@ use crate::previous_operation;
 use crate::rollout_operation::{self, Deployment};
 use crate::sources::{Sources, is_commit};
 
-/// Condition type that reports that an application's status was rebuilt.
+/// Condition type for a status that was rebuilt.
 pub const STATUS_REBUILT_CONDITION: &str = "StatusRebuiltWarning";
 
-/// Maximum time by which the clock of another service may be ahead.
+/// Maximum time by which another service's clock may be ahead of the local clock.
 const CLOCK_SKEW_MAX: Duration = Duration::from_secs(3600);
 
 /// Operation as recorded in the log.
@@ -84,9 +84,9 @@ pub fn verify_operation(application: &mut Application, lines: &[LogSummary], now
 }
 
 /// Returns true if another service started the current operation but didn't finish it: the status shows that
-/// it started, and the local log contains neither this operation nor a newer one. A service that takes over
-/// continues the operation under the same ID, so hooks that it already created don't run again. An operation
-/// that depends on data outside the resource (a stored plan, a rollout, a deletion) starts from scratch.
+/// it started, and the local log contains neither this operation nor a newer one. The service that takes over
+/// continues the operation under the same ID, so existing hooks don't run again. An operation that depends on
+/// data outside the resource (a stored plan, a rollout, a deletion) starts from scratch.
 pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Timestamp) -> bool {
     let Some(asked) = &application.operation else { return false };
     let Some(id) = operation::engine_id(asked) else { return false };
@@ -100,7 +100,7 @@ pub fn is_interrupted(application: &Application, lines: &[LogSummary], now: Time
         && lines.iter().all(|line| line.operation < id)
 }
 
-/// Returns true if an operation belongs to an application rather than to a sync of files with the same name.
+/// Returns true if an operation belongs to an application rather than to a sync of files under the same name.
 /// The operation of an application contains a repository and a commit, or a chart, for each source.
 pub fn belongs_to_application(request: &SyncRequest) -> bool {
     if request.deletion.is_some() {
@@ -118,7 +118,8 @@ pub fn belongs_to_application(request: &SyncRequest) -> bool {
 }
 
 /// Returns the newest operation that deployed the whole application. `recorded` is ordered by age. Returns
-/// `None` if only a summary remains of the newest successful operation, because its content is unknown.
+/// `None` if the log keeps only a summary of the newest successful operation, because the operation's content
+/// is unknown.
 pub fn newest_deployment(recorded: impl DoubleEndedIterator<Item = LoggedOperation>) -> Option<Deployment> {
     let has_succeeded = |one: &LoggedOperation| one.progress.phase == OperationPhase::Succeeded;
     for LoggedOperation { operation, request, .. } in recorded.rev().filter(has_succeeded) {
@@ -131,8 +132,8 @@ pub fn newest_deployment(recorded: impl DoubleEndedIterator<Item = LoggedOperati
     None
 }
 
-/// Restores the running operation from the status if the log shows it as open, but another operation replaced
-/// it in the resource while the service was down.
+/// Restores the running operation from the status. This is needed if the log shows the operation as open, but
+/// another operation replaced it in the resource while the service was down.
 pub fn restore_operation(application: &mut Application, lines: &[LogSummary]) {
     let told = application.status.operation_state.as_ref().filter(|told| told.finished_at.is_none());
     let told = told.map(|told| &told.operation);
@@ -153,7 +154,8 @@ fn newest_known_operation(application: &Application) -> Option<OperationId> {
     application.status.operation_state.as_ref().and_then(previous_operation::newest_logged_operation)
 }
 
-/// Applies the logged operations that the status lacks, oldest first. Returns their number.
+/// Applies the logged operations that are missing from the status, oldest first. Returns the number of
+/// applied operations.
 pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperation>) -> usize {
     let mut own: Vec<LoggedOperation> =
         recorded.into_iter().filter(|one| one.request.as_ref().is_none_or(belongs_to_application)).collect();
@@ -180,8 +182,8 @@ pub fn apply_history(application: &mut Application, recorded: Vec<LoggedOperatio
     count
 }
 
-/// Returns true if the status describes an operation that ended before the engine received it and that came
-/// after the newest operation in the log. Such an operation has no recorded predecessor.
+/// Returns true if the status describes an operation that ended before the engine received it, and that is
+/// newer than the newest operation in the log. Such an operation has no recorded predecessor.
 fn is_status_newer(application: &Application, newest: &LoggedOperation) -> bool {
     let last = application
         .status
@@ -301,7 +303,7 @@ fn parse_source(text: &str) -> Option<ApplicationSource> {
     })
 }
 
-/// Returns the number of consecutive self-heal operations at these revisions, including this one.
+/// Returns the number of consecutive self-heal operations at the given revisions, including this one.
 fn consecutive_heals(application: &Application, revision: &str, revisions: &[String]) -> i64 {
     let before = application.status.operation_state.as_ref().and_then(|state| state.operation.sync.as_ref());
     let before = before.filter(|before| before.revision == revision && before.revisions == revisions);

@@ -1,5 +1,5 @@
-//! Finalizers that keep an application until its deletion hooks have run. As in Argo CD, they are added
-//! automatically if the manifests contain deletion hooks.
+//! Finalizers that keep an application from being removed until its deletion hooks have run. As in Argo CD,
+//! they are added automatically if the manifests contain deletion hooks.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,8 @@ use tidegate_model::annotations::{POST_DELETE_FINALIZER, PRE_DELETE_FINALIZER, i
 /// Finalizer for the hooks of each deletion phase.
 const HOOK_FINALIZERS: [(Phase, &str); 2] =
     [(Phase::PreDelete, PRE_DELETE_FINALIZER), (Phase::PostDelete, POST_DELETE_FINALIZER)];
-/// Suffix of the finalizer that keeps an application until its completed hooks are deleted.
+/// Suffix of the finalizer that keeps an application from being removed until its completed hooks are
+/// deleted.
 const CLEANUP_SUFFIX: &str = "/cleanup";
 
 /// Returns true if a finalizer is a hook finalizer in any stage.

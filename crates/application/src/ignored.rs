@@ -33,7 +33,7 @@ fn invalid_dependency_names(application: &Application) -> Option<String> {
     (!wrong.is_empty()).then(|| {
         format!(
             "{DEPENDS_ON} has invalid entries: {}; use NAME or NAMESPACE/NAME, separated by commas; the \
-             application is not synced until this is fixed",
+             application will not be synced until this is fixed",
             wrong.join(", ")
         )
     })

@@ -9,7 +9,7 @@ use crate::control_namespace;
 use crate::project::is_match;
 use crate::repository_name::matches_server;
 
-/// Determines whether the service accounts that projects specify are used.
+/// Policy for using the service accounts that projects specify.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ImpersonationMode {
     /// Ignored: all writes use the program's own permissions.
@@ -27,8 +27,9 @@ pub enum AccountError {
     /// No entry matches the destination.
     #[error(
         "no matching service account found for destination server '{server}' and namespace '{namespace}' in \
-         project '{project}': add an entry for that server and namespace with a defaultServiceAccount to its \
-         destinationServiceAccounts; impersonation is enabled, so Tidegate writes only as a service account"
+         project '{project}': add an entry with that server, that namespace and a defaultServiceAccount to \
+         the project's destinationServiceAccounts; impersonation is enabled, so Tidegate writes only as a \
+         service account"
     )]
     NoMatch {
         /// Name of the project.
@@ -40,7 +41,8 @@ pub enum AccountError {
     },
     /// An entry contains an invalid pattern.
     #[error(
-        "project '{project}': destinationServiceAccounts: {source}; its applications are not synced until this is fixed"
+        "project '{project}': destinationServiceAccounts: {source}; the project's applications will not be \
+         synced until this is fixed"
     )]
     Rule {
         /// Name of the project.
@@ -62,7 +64,7 @@ pub enum AccountError {
     },
 }
 
-/// Returns the user that a project's applications impersonate in a cluster with these URLs. The first
+/// Returns the user that a project's applications impersonate in a cluster with the given URLs. The first
 /// matching entry applies. Returns `None` if the program's own permissions apply.
 ///
 /// # Errors

@@ -3,28 +3,28 @@
 //!
 //! | module | content |
 //! |---|---|
-//! | [`refresh`] | due comparisons and their revisions |
-//! | [`comparison`] | sync status, health, and the status document |
-//! | [`conditions`] | problems of an application and their times |
-//! | [`confirmation`] | confirmation of prunes and deletions by an annotation |
-//! | [`impersonation`] | impersonated service accounts of destinations |
-//! | [`approval`] | required approvals of plans and allowed approvers |
+//! | [`refresh`] | when an application must be compared, and at which revision |
+//! | [`comparison`] | sync status, health, and the rest of the status |
+//! | [`conditions`] | conditions and their transition times |
+//! | [`confirmation`] | confirmation of prunes and deletions with an annotation |
+//! | [`impersonation`] | service accounts to impersonate at destinations |
+//! | [`approval`] | syncs that need an approved plan, and who may approve it |
 //! | [`automated_sync`] | operations that start without a request |
 //! | [`credentials`] | masking of credentials |
-//! | [`deletion`] | cascade and next step of a deletion |
-//! | [`external_urls`] | URLs of its objects from outside the cluster |
+//! | [`deletion`] | deletion of applications: the cascade and the next step |
+//! | [`external_urls`] | URLs at which objects are reachable from outside the cluster |
 //! | [`webhook_events`] | webhook events about repositories, branches and pull requests |
 //! | [`hook_finalizers`] | finalizers for deletion hooks |
 //! | [`dependencies`] | dependencies that delay syncs and deletions |
-//! | [`project`] | permissions of its project |
+//! | [`project`] | project permissions |
 //! | [`sync_windows`] | sync windows |
-//! | [`operation`] | engine request of an operation, and its status |
-//! | [`history`] | operations in the log that the status lacks |
+//! | [`operation`] | conversion of operations to engine requests, and of progress to status |
+//! | [`history`] | recovery of the status from the operation log |
 //! | [`rollout_operation`] | operations of progressive syncs, and the last deployed revisions |
-//! | [`push_events`] | sources that a push affects |
-//! | [`supersede`] | operations that end in favor of newer ones |
-//! | [`ignored`] | annotations without effect |
-//! | [`sources`] | one source or several |
+//! | [`push_events`] | pushes, and the sources that they affect |
+//! | [`supersede`] | superseding of running operations by newer ones |
+//! | [`ignored`] | annotations that have no effect |
+//! | [`sources`] | unified access to one or several sources |
 
 pub mod approval;
 pub mod automated_sync;

@@ -74,10 +74,10 @@ pub enum OperationRefusal {
         target: String,
     },
     /// The history doesn't contain the entry to roll back to.
-    #[error("its history has no sync {0}; `tidegate app history` lists its syncs")]
+    #[error("the application's history has no sync {0}; `tidegate app history` lists the syncs")]
     NoHistoryEntry(i64),
     /// The history doesn't contain an earlier sync to roll back to.
-    #[error("its history has no earlier sync to roll back to")]
+    #[error("the application's history has no earlier sync to roll back to")]
     NoEarlierSync,
     /// The retry policy is invalid.
     #[error(transparent)]
@@ -102,7 +102,7 @@ pub fn bound_reason(operation: &mut OperationRequest) {
     }
 }
 
-/// Returns the reason for an operation request, or an empty string if no reason was given.
+/// Returns the reason for an operation request, or an empty string if no reason was provided.
 pub fn request_reason(operation: &OperationRequest) -> &str {
     let is_said = !operation.initiated_by.automated;
     operation.info_value(REASON_INFO).filter(|_| is_said).unwrap_or_default()
@@ -134,7 +134,7 @@ pub fn operation_revisions(
     resolve_named_revisions(sources::revisions_of_fields(&sync.revision, &sync.revisions), of)
 }
 
-/// Returns the revisions to deploy for the revisions that a request specifies: one per source, or an empty
+/// Resolves the revisions that a request specifies to the revisions to deploy: one per source, or an empty
 /// list if the request doesn't specify any.
 pub fn resolve_named_revisions(named: Vec<String>, of: &Sources) -> Result<Vec<String>, OperationRefusal> {
     let (given, sources) = (named.len(), of.as_slice().len());
@@ -190,7 +190,7 @@ pub(crate) fn source_text(source: &ApplicationSource) -> String {
     }
 }
 
-/// Checks that a user may sync an application to these revisions. With automated sync, only the target
+/// Checks that a user may sync an application to the given revisions. With automated sync, only the target
 /// revisions are allowed.
 ///
 /// # Errors
@@ -204,7 +204,7 @@ pub fn check_named_revisions(
     const HEAD: &str = "HEAD";
     let Some(sync) = asked.sync.as_ref() else { return Ok(()) };
     if sync.source.is_none() && sync.sources.is_empty() {
-        // It must be clear which revision belongs to which source.
+        // Fails if it is unclear which revision belongs to which source.
         operation_revisions(asked, &Sources::from_application(application))?;
     }
     if sync.dry_run {
@@ -356,7 +356,7 @@ pub fn from_selector(selector: &ResourceSelector) -> OperationResource {
     }
 }
 
-/// Progress of an operation, as the engine reports it.
+/// Progress of an operation, as reported by the engine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EngineProgress {
     /// Current or final phase.
@@ -420,7 +420,7 @@ pub fn set_starting(application: &mut Application, now: Timestamp) {
     }
 }
 
-/// Records that the running operation is terminating. The operation stays in this phase until it ends.
+/// Records that the running operation is terminating. The operation remains in this phase until it ends.
 pub fn set_terminating(application: &mut Application) {
     let asked = application.operation.as_ref().and_then(engine_id);
     let state = application.status.operation_state.as_mut();

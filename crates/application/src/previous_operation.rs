@@ -9,9 +9,9 @@ use tidegate_model::argo::{OperationRequest, OperationState, SyncOperation};
 use crate::controller_info::{AFTER_INFO, ATTEMPT_INFO, deletion_cascade, engine_id};
 use crate::sources::{is_commit, revisions_of_fields};
 
-/// Returns true if an operation doesn't show whether its revision was synced, because it doesn't write
-/// anything or because a user selected some of its resources. Self-heal operations don't count, because their
-/// resources are part of a complete sync.
+/// Returns true if an operation doesn't show whether its revision was synced. This is the case if it doesn't
+/// write anything, or if a user selected some of its resources. Self-heal operations don't count, because
+/// their resources are part of a complete sync.
 pub(crate) fn is_not_deployment(operation: &OperationRequest) -> bool {
     let by_person = !operation.initiated_by.automated;
     let is_part = |one: &SyncOperation| by_person && !one.resources.is_empty();
@@ -31,7 +31,7 @@ fn is_not_attempt(operation: &OperationRequest) -> bool {
     is_unbegun || is_not_deployment(operation)
 }
 
-/// Returns the last attempt to sync the application that the status contains.
+/// Returns the last attempt in the status to sync the application.
 pub(crate) fn last_attempt(last: &OperationState) -> Option<Cow<'_, OperationState>> {
     match is_not_attempt(&last.operation) {
         true => serde_json::from_str(last.operation.info_value(ATTEMPT_INFO)?).ok().map(Cow::Owned),

@@ -14,7 +14,7 @@ pub const DEFAULT_PROJECT: &str = "default";
 const ANY_PATTERN: &str = "*";
 /// Problem with a list in which all entries start with `!`.
 const NOTHING_PERMITTED: &str = "are negated (!)";
-/// Fix for that problem.
+/// Advice for a list in which all entries start with `!`.
 const ADD_PERMITTING_ENTRY: &str = "add an entry without !, such as *";
 
 /// Reason why a project doesn't permit something.
@@ -22,8 +22,8 @@ const ADD_PERMITTING_ENTRY: &str = "add an entry without !, such as *";
 pub enum PermissionError {
     /// The project uses an unsupported rule.
     #[error(
-        "project '{project}' has {field}, which is not supported yet, so its applications are not synced; remove the field, or move \
-         the applications to another project"
+        "project '{project}' has {field}, which is not supported yet, so the project's applications will not \
+         be synced; remove the field, or move the applications to another project"
     )]
     UnsupportedRule {
         /// Name of the project.
@@ -32,7 +32,10 @@ pub enum PermissionError {
         field: &'static str,
     },
     /// A rule contains an invalid pattern.
-    #[error("project '{project}': {field}: {source}; its applications are not synced until this is fixed")]
+    #[error(
+        "project '{project}': {field}: {source}; the project's applications will not be synced until this is \
+         fixed"
+    )]
     InvalidRule {
         /// Name of the project.
         project: String,

@@ -7,7 +7,7 @@ use tidegate_model::argo::ApplicationSource;
 use crate::repository_name::repository_location;
 use crate::webhook_events::RepositoryChange;
 
-/// Annotation that lists the folders and files that affect an application's manifests.
+/// Annotation that lists the folders and files whose changes affect an application's manifests.
 pub const PATHS_ANNOTATION: &str = "argocd.argoproj.io/manifest-generate-paths";
 
 /// Content of a webhook event.
@@ -38,7 +38,7 @@ pub struct PushEvent {
 }
 
 impl PushEvent {
-    /// Creates a push to the repository at these addresses, with an unknown branch.
+    /// Creates a push to the repository at the given addresses, with an unknown branch.
     pub fn new<'a>(addresses: impl IntoIterator<Item = &'a str>) -> Self {
         let places = addresses.into_iter().map(repository_location).collect();
         Self { repository_locations: places, can_be_default_branch: true, ..Self::default() }

@@ -75,12 +75,13 @@ pub fn complete_refresh(application: &mut Application, began_with: Option<&str>)
     }
 }
 
-/// Returns the level of the comparison that is due, according to Argo CD's rules in their order. `asked` is
-/// the level that was requested in the meantime. A comparison is outdated after `every`. Zero means never.
+/// Returns the level of the comparison that is due. Checks Argo CD's rules in the same order as Argo CD.
+/// `asked` is the level that was requested in the meantime. A comparison becomes outdated after `every`. Zero
+/// means never.
 ///
 /// [`comparison::apply_comparison`](crate::comparison::apply_comparison) and [`complete_refresh`] clear every
-/// reason that this function checks. After them, no comparison is due until the Application changes, a
-/// request arrives or `every` has passed.
+/// reason that this function checks. After both have run, no comparison is due until the Application changes,
+/// a request arrives or `every` has passed.
 pub fn due_refresh(
     application: &Application,
     asked: Option<RefreshLevel>,

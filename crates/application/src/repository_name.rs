@@ -51,8 +51,8 @@ impl RepositoryName {
         any_matches(&patterns, &self.permitted)
     }
 
-    /// Returns true if a denying pattern matches the name. Ignores case, because some servers do, and ignores
-    /// the user, because it doesn't affect which repository is meant.
+    /// Returns true if a denying pattern matches the name. Ignores case, because some servers do. Ignores the
+    /// user, because the user doesn't affect which repository an address identifies.
     pub fn is_denied(&self, pattern: &str) -> Result<bool, InvalidGlob> {
         let parsed = ParsedAddress::parse_pattern(pattern, TextKind::Pattern)?;
         let mut patterns = vec![parsed.canonical_name(), parsed.denied_name()];

@@ -33,7 +33,7 @@ pub struct RolloutDeployment<'a> {
     pub prune: bool,
 }
 
-/// Returns the operation that deploys these revisions of the application's current sources.
+/// Returns the operation that deploys the given revisions of the application's current sources.
 pub fn deployment_request(application: &Application, deploy: RolloutDeployment<'_>) -> OperationRequest {
     build_request(application, &Sources::from_application(application).without_credentials(), deploy)
 }
@@ -123,7 +123,7 @@ pub fn decide_start(application: &Application, windows: &SyncWindows, now: Times
     windows.find_hold(false, now).map_or(StartDecision::Start, StartDecision::Blocked)
 }
 
-/// Makes an operation the application's current operation, with this ID.
+/// Makes an operation the application's current operation, under the given ID.
 pub fn assign_operation(application: &mut Application, operation: OperationId, mut asked: OperationRequest) {
     asked.set_info(ID_INFO, operation.to_string());
     application.operation = Some(asked);

@@ -48,7 +48,7 @@ pub(crate) fn move_successor(from: &OperationRequest, to: &mut OperationRequest)
     from.info_value(NEXT_INFO).into_iter().for_each(|next| to.set_info(NEXT_INFO, next));
 }
 
-/// Removes and returns the successor of an operation that ended with this message. Returns `None` if the
+/// Removes and returns the successor of an operation that ended with the given message. Returns `None` if the
 /// successor is no longer needed.
 pub(crate) fn take_successor(
     operation: &mut OperationRequest,

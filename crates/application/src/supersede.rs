@@ -49,7 +49,7 @@ pub fn new_revision_policy(application: &Application) -> Result<Option<NewRevisi
     }
 }
 
-/// Returns true if the message is that of an operation between two attempts.
+/// Returns true if the message belongs to an operation that is between two attempts.
 pub fn awaits_retry(message: &str) -> bool {
     message.contains(RETRYING_TEXT)
 }
@@ -77,8 +77,8 @@ pub enum BusyError {
     Deleting(String),
     /// Another request is already queued.
     #[error(
-        "{by} is already waiting for the operation in progress for application {application}; wait for it to \
-         finish, or replace it with `tidegate app sync --policy supersede`"
+        "{by} is already waiting for the operation in progress for application {application}; wait for that \
+         operation to finish, or replace the waiting one with `tidegate app sync --policy supersede`"
     )]
     Queued {
         /// Name of the application.
@@ -107,7 +107,7 @@ pub fn take_policy(asked: &mut OperationRequest) -> Result<ClaimConflictPolicy, 
 }
 
 /// Normalizes an operation that a user wrote into a resource that already contained one. A patch keeps all
-/// fields that it doesn't mention, so the written operation may contain many fields of the previous one.
+/// fields that it doesn't mention, so many fields may come from the previous operation.
 pub fn normalize_written_request(mut asked: OperationRequest) -> OperationRequest {
     operation::remove_controller_infos(&mut asked);
     asked.initiated_by.automated = false;
@@ -121,7 +121,8 @@ pub fn is_sync_request(asked: &OperationRequest) -> bool {
         && !rollout_operation::is_of_rollout(asked)
 }
 
-/// Returns the message of the condition about a waiting successor, which includes the reason for the wait.
+/// Returns the message of the condition for a waiting successor. The message includes the reason for the
+/// wait.
 pub fn new_revision_condition_message(application: &Application) -> Option<&str> {
     let mut conditions = application.status.conditions.iter();
     let waiting = conditions
@@ -182,7 +183,7 @@ fn successor_description(asked: &OperationRequest) -> ClaimHolder {
     }
 }
 
-/// Decision about the running operation.
+/// Decision for the running operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SupersedeDecision {
     /// The operation continues, and no successor is waiting.
@@ -200,8 +201,7 @@ pub enum SupersedeDecision {
     },
 }
 
-/// Result of comparing the manifests of newer revisions with those of a running operation or of a rollout's
-/// target.
+/// Comparison of newer revisions' manifests with those of a running operation or a rollout's target.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ManifestComparison {
     /// Not compared yet, for example after a restart or while a repository is unreachable. Nothing is
@@ -223,7 +223,7 @@ pub struct SupersedeInputs {
     pub newest_manifests: ManifestComparison,
 }
 
-/// Decides about the running operation after a comparison has updated the status.
+/// Decides what to do with the running operation after a comparison has updated the status.
 pub fn decide_supersede(
     application: &Application,
     given: SupersedeInputs,
@@ -250,7 +250,7 @@ pub fn decide_supersede(
         (decided, Some(retry)) if given.is_blocked && retry.operation.initiated_by.automated => decided,
         (_, Some(retry)) => {
             let by = successor_description(&retry.operation);
-            let why = format!("{by} replaces it if this attempt fails (retry.refresh)");
+            let why = format!("{by} replaces the running operation if this attempt fails (retry.refresh)");
             SupersedeDecision::Supersede { by, when: SafePoint::Failed, why }
         }
         (decided, None) => decided,
@@ -261,7 +261,7 @@ fn decide_for_request(next: &Successor) -> SupersedeDecision {
     let by = successor_description(&next.operation);
     match next.when {
         Some(when) => {
-            let why = format!("{by} is going to replace it");
+            let why = format!("{by} is going to replace the running operation");
             SupersedeDecision::Supersede { by, when, why }
         }
         None => SupersedeDecision::Finish(format!("{by} waits until the running operation ends")),
@@ -334,7 +334,7 @@ fn decide_for_newer_revisions(
     SupersedeDecision::Supersede {
         by,
         when: SafePoint::Waiting,
-        why: format!("{newer} is going to replace it"),
+        why: format!("{newer} is going to replace the running operation"),
     }
 }
 

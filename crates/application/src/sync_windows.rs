@@ -36,8 +36,8 @@ pub struct WindowHold {
 }
 
 impl SyncWindows {
-    /// Returns a project's windows that apply to an application with this name and target. `zone` looks up
-    /// time zone rules by name.
+    /// Returns a project's windows that apply to an application with the given name and target. `zone` looks
+    /// up time zone rules by name.
     pub fn for_application(
         project: &AppProject,
         application: &str,
@@ -67,7 +67,8 @@ impl SyncWindows {
         let project = &self.project;
         if let Some(problem) = &self.error {
             let reason = format!(
-                "invalid sync windows: project {project}: {problem}; nothing is synced until this is fixed"
+                "invalid sync windows: project {project}: {problem}; the project's applications will not be \
+                 synced until this is fixed"
             );
             return Some(WindowHold { reason, next_check: now + RECHECK_AFTER_MAX });
         }

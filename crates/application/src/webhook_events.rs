@@ -102,7 +102,7 @@ impl RepositoryChange {
         }
     }
 
-    /// Returns the event with the server from this address.
+    /// Returns the event with the server from the given address.
     #[must_use]
     pub fn with_server_of(self, address: &str) -> Self {
         let place = repository_location(&format!("{address}/"));
@@ -127,13 +127,13 @@ impl RepositoryChange {
         self.service == service && (!api.is_empty() || is_public())
     }
 
-    /// Returns true if the repository has this name, given as path segments with the owner first. A segment
-    /// with a template matches any name.
+    /// Returns true if the repository has the given name: path segments with the owner first. A segment with
+    /// a template matches any name.
     pub fn has_name(&self, name: &[&str]) -> bool {
         self.path.len() == name.len() && self.name_starts_with(name)
     }
 
-    /// Returns true if the repository's name starts with these segments.
+    /// Returns true if the repository's name starts with the given segments.
     pub fn name_starts_with(&self, name: &[&str]) -> bool {
         let is_same =
             |(part, wanted): (&String, &&str)| wanted.contains("{{") || *part == wanted.to_lowercase();
@@ -145,7 +145,7 @@ impl RepositoryChange {
         self.path.len() > parts
     }
 
-    /// Returns true if the repository has this numeric ID, or if its ID is unknown.
+    /// Returns true if the repository has the given numeric ID, or if its ID is unknown.
     pub fn can_have_number(&self, number: u64) -> bool {
         self.number.is_none_or(|own| own == number)
     }

@@ -43,25 +43,30 @@ pub struct AppSetChanges {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnchangedReason {
     /// The Application is up to date.
-    #[error("it is up to date")]
+    #[error("the Application is up to date")]
     Unchanged,
     /// The Application is being deleted.
     #[error("it is being deleted")]
     Deleting,
     /// Updates are not allowed.
-    #[error("it differs from the generated Application, and the policy does not allow updates")]
+    #[error("the Application differs from the generated one, and the policy does not allow updates")]
     NotUpdated,
     /// Deletions are not allowed.
-    #[error("it is no longer generated, and the policy does not allow deletions")]
+    #[error("the Application is no longer generated, and the policy does not allow deletions")]
     NotDeleted,
     /// The Application may still be wanted, because the output is incomplete.
-    #[error("it is not generated now, but might be generated again, so it is kept: {0}")]
+    #[error(
+        "the Application is not generated at the moment, but might be generated again, so it is kept: {0}"
+    )]
     Uncertain(String),
     /// The number of deletions exceeds the limit.
-    #[error("it is no longer generated, but more Applications would be deleted than are allowed at once")]
+    #[error(
+        "the Application is no longer generated, but more Applications would be deleted than are allowed at \
+         once"
+    )]
     DeletionLimit,
     /// A problem with the ApplicationSet blocks the change.
-    #[error("it is not changed until the ApplicationSet is fixed")]
+    #[error("the Application will not be changed until the ApplicationSet is fixed")]
     Blocked,
     /// The Application is rejected.
     #[error(transparent)]
@@ -89,8 +94,8 @@ pub enum MemberRejection {
     },
     /// The Application has another owner.
     #[error(
-        "ApplicationSet {set} generates Application {name}, which belongs to {owner} and is not changed; \
-         rename one of the two Applications, or remove it from one of its owners"
+        "ApplicationSet {set} generates Application {name}, which belongs to {owner}, so it will not be \
+         changed; rename one of the two Applications, or remove it from one of its owners"
     )]
     Owned {
         /// Name of the Application.
@@ -103,8 +108,8 @@ pub enum MemberRejection {
     /// The Application wasn't created by an ApplicationSet.
     #[error(
         "ApplicationSet {set} generates Application {name}, which already exists, was not created by an \
-         ApplicationSet, and is not changed; annotate it with {}: {set} to hand it over, or rename one of \
-         the two Applications",
+         ApplicationSet, and will not be changed; annotate the existing Application with {}: {set} to hand \
+         it over, or rename one of the two Applications",
         crate::ownership::APPSET_ANNOTATION
     )]
     NotOwned {
@@ -118,7 +123,7 @@ pub enum MemberRejection {
     Unmergeable {
         /// Name of the Application.
         name: String,
-        /// Error of the merge.
+        /// Error from the merge.
         cause: MergeError,
     },
 }
@@ -128,7 +133,8 @@ pub enum MemberRejection {
 pub enum AppSetProblem {
     /// The rules for ignored fields are invalid, so it is unknown which fields to preserve.
     #[error(
-        "spec.ignoreApplicationDifferences: {0}; no Application is updated until this is fixed, so that no changes are lost"
+        "spec.ignoreApplicationDifferences: {0}; no Applications will be updated until this is fixed, so \
+         that no changes are lost"
     )]
     InvalidIgnoreRule(IgnoreError),
     /// The deletion order is invalid.

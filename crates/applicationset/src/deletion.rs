@@ -26,7 +26,7 @@ pub struct MemberDeletion {
     pub orphaning: Option<Orphaning>,
 }
 
-/// Settings that keep the objects of an Application that is deleted.
+/// Settings for keeping an Application's objects when the Application is deleted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orphaning {
     /// Finalizers that remain on the Application.
@@ -134,9 +134,10 @@ pub fn recorded_order(set: &ApplicationSet, options: &AppSetRuleOptions) -> Orde
     if outlive_reason(set, options).is_some() { Order::Orphaned } else { Order::Collected }
 }
 
-/// Returns the Applications to include in the record of such a deletion: those that the ApplicationSet owns
-/// and, if they outlive it, those that Kubernetes disowned before the deletion was observed. `existing`
-/// contains the Applications in the ApplicationSet's namespace.
+/// Returns the Applications to include in the record of such a deletion. These are the Applications that the
+/// ApplicationSet owns. If they outlive the ApplicationSet, the record also includes those that Kubernetes
+/// disowned before the deletion was observed. `existing` contains the Applications in the ApplicationSet's
+/// namespace.
 pub fn recorded_members<'a>(
     set: &ApplicationSet,
     existing: impl IntoIterator<Item = &'a Application>,

@@ -18,31 +18,32 @@ const CUSTOM_ORDER: &str = "Custom";
 pub enum InvalidOrder {
     /// The order is unknown.
     #[error(
-        "spec.strategy.deletionOrder {0:?} is unknown; use AllAtOnce, Reverse or Custom. No Application is deleted until this is fixed"
+        "spec.strategy.deletionOrder {0:?} is unknown; use AllAtOnce, Reverse or Custom. No Applications \
+         will be deleted until this is fixed"
     )]
     Unknown(String),
     /// There are no rollout steps to reverse.
     #[error(
         "spec.strategy.deletionOrder Reverse reverses the steps of a progressive sync, but the \
          ApplicationSet has no such steps; set spec.strategy.type to RollingSync and add rollingSync steps, \
-         or use AllAtOnce. No Application is deleted until this is fixed"
+         or use AllAtOnce. No Applications will be deleted until this is fixed"
     )]
     NothingToReverse,
     /// The custom order has no steps.
     #[error(
-        "spec.strategy.deletionOrder Custom needs steps; set them in spec.strategy.deletionSync, or as YAML in \
-         the annotation {DELETION_SYNC_ANNOTATION} if the API server drops that field. No Application is deleted \
-         until this is fixed"
+        "spec.strategy.deletionOrder Custom needs steps; set them in spec.strategy.deletionSync, or as YAML \
+         in the annotation {DELETION_SYNC_ANNOTATION} if the API server drops that field. No Applications \
+         will be deleted until this is fixed"
     )]
     NoSteps,
     /// The steps can't be parsed.
     #[error(
-        "the annotation {DELETION_SYNC_ANNOTATION} is not a YAML list of steps as in spec.strategy.deletionSync: \
-         {0}. No Application is deleted until this is fixed"
+        "the annotation {DELETION_SYNC_ANNOTATION} is not a YAML list of steps as in \
+         spec.strategy.deletionSync: {0}. No Applications will be deleted until this is fixed"
     )]
     Unreadable(String),
     /// A step is invalid.
-    #[error("{0}. No Application is deleted until this is fixed")]
+    #[error("{0}. No Applications will be deleted until this is fixed")]
     Step(#[from] InvalidStep),
 }
 

@@ -58,7 +58,7 @@ fn ineffective_strategy(set: &ApplicationSet, options: &AppSetRuleOptions) -> Op
     let strategy = set.spec.strategy.as_ref()?;
     let kind = strategy.kind.as_str();
     let has_steps = strategy.rolling_sync.as_ref().is_some_and(|rolling| !rolling.steps.is_empty());
-    let each = "each Application is synced by its own policy";
+    let each = "each Application is synced according to its own policy";
     if !kind.is_empty() && !STRATEGIES.contains(&kind) {
         let known = STRATEGIES.join(" or ");
         return Some(format!("spec.strategy.type {kind:?} is unknown, so {each}; use {known}"));

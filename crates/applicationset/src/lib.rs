@@ -6,19 +6,19 @@
 //! | [`changes`] | Applications to create, update, delete, or leave alone |
 //! | [`desired`] | desired Applications and preserved fields |
 //! | [`ownership`] | owner of an Application |
-//! | [`sync_policy`] | allowed changes of Applications |
+//! | [`sync_policy`] | allowed changes to Applications |
 //! | [`deletion_limit`] | limit on simultaneous deletions |
-//! | [`references`] | existence of projects and clusters |
+//! | [`references`] | checks that projects and clusters exist |
 //! | [`deletion_order`] | order of deletions |
-//! | [`rollout_steps`] | selection and maximum number of Applications in a step |
-//! | [`rollout`] | start and inputs of progressive syncs |
+//! | [`rollout_steps`] | conversion of steps for the state machines |
+//! | [`rollout`] | rules for starting progressive syncs, and their inputs |
 //! | [`deletion`] | deletion of ApplicationSets |
 //! | [`preview`] | preview of progressive syncs and deletions |
-//! | [`change_preview`] | preview of the changes of each Application |
+//! | [`change_preview`] | preview of the changes to each Application |
 //! | [`requeue`] | time of the next reconciliation |
-//! | [`retry`] | requests to start an ended rollout or deletion again |
+//! | [`retry`] | requests to restart a finished rollout or deletion |
 //! | [`triggers`] | changes that trigger a reconciliation |
-//! | [`ignored`] | settings without effect |
+//! | [`ignored`] | settings that have no effect |
 //! | [`status`] | status of an ApplicationSet |
 
 pub mod change_preview;

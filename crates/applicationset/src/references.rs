@@ -1,4 +1,4 @@
-//! Checks that the projects and clusters exist that Applications refer to.
+//! Checks that the projects and clusters that Applications refer to exist.
 
 use tidegate_application::project::DEFAULT_PROJECT;
 use tidegate_model::argo::{Application, ApplicationDestination, ApplicationSpec};

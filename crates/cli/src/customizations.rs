@@ -48,7 +48,7 @@ pub fn load_user_rules(args: &CustomizationArgs, printer: &Printer) -> Result<Op
         printer.warn(&format!("invalid health rule, so objects of its kind are Unknown: {fault}"));
     }
     for doubt in rules.suspicious_parts() {
-        printer.warn(&format!("a health expression may give no result: {doubt}"));
+        printer.warn(&format!("a health expression may not return a result: {doubt}"));
     }
     Ok(Some(rules))
 }

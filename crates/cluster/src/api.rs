@@ -159,7 +159,7 @@ impl Backpressure {
             }
             Self::Unresponsive { elapsed, message } => {
                 let lasts = format_duration(Duration::from_secs(elapsed.as_secs()));
-                format!("the cluster has not answered for {lasts}: {message}")
+                format!("the cluster has not responded for {lasts}: {message}")
             }
         }
     }

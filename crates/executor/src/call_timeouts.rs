@@ -35,7 +35,7 @@ impl Layer for ClusterWithTimeouts {
             _ => CALL_TIMEOUT,
         };
         tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
-            let message = format!("the cluster did not answer within {} s", limit.as_secs());
+            let message = format!("the cluster did not respond within {} s", limit.as_secs());
             Err(ClusterError::new(ErrorKind::Timeout, message))
         })
     }

@@ -85,7 +85,7 @@ pub enum EngineError {
         destination: Box<Destination>,
     },
     /// The log rejects all records and manifests. The engine stops all work until the log is opened again.
-    #[error("the operation log failed: {reason}; fix the cause and start again; no recorded data is lost")]
+    #[error("the operation log failed: {reason}; fix the cause and start again (no recorded data was lost)")]
     LogFailed {
         /// Last error of the log.
         reason: String,
@@ -106,6 +106,6 @@ pub enum EngineError {
     #[error("the engine is shutting down; resume the operation when the engine has restarted")]
     ShuttingDown,
     /// An actor of the engine has stopped.
-    #[error("the engine has stopped; start it again and resume the operation")]
+    #[error("the engine has stopped; start the engine again and resume the operation")]
     Stopped,
 }

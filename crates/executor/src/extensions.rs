@@ -186,7 +186,7 @@ impl Extensions {
         }
         receive
             .await
-            .unwrap_or_else(|_| HookResult::Failed(format!("hook runner {name} ended without an answer")))
+            .unwrap_or_else(|_| HookResult::Failed(format!("hook runner {name} ended without a result")))
     }
 }
 
@@ -204,7 +204,7 @@ where
     }
     match tokio::time::timeout(ANSWER_TIMEOUT, receive).await {
         Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(_)) => Err("ended without an answer".to_owned()),
-        Err(_) => Err(format!("did not answer within {} s", ANSWER_TIMEOUT.as_secs())),
+        Ok(Err(_)) => Err("ended without a result".to_owned()),
+        Err(_) => Err(format!("did not respond within {} s", ANSWER_TIMEOUT.as_secs())),
     }
 }

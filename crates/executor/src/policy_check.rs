@@ -49,7 +49,8 @@ impl PolicyCheck for NoProjects {
             return Ok(());
         }
         let text = format!(
-            "the operation belongs to project '{}', whose policy this process does not know; continue it with `tidegate serve`",
+            "the operation belongs to project '{}', and this process does not have the project's policy; \
+             continue the operation with `tidegate serve`",
             policy.project
         );
         Err(ClusterError::new(ErrorKind::Forbidden, text))
@@ -140,7 +141,7 @@ impl RestrictedCluster {
             None if refusal.kind != ErrorKind::Forbidden => Err(refusal),
             None => {
                 let text = format!(
-                    "{}; the cluster does not serve {} now, so it is unknown whether it is namespaced",
+                    "{}; the cluster does not serve {} now, so it is unknown whether the kind is namespaced",
                     refusal.message, kind.kind
                 );
                 Err(ClusterError::new(ErrorKind::UnknownKind, text))

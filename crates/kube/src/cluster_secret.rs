@@ -110,9 +110,8 @@ fn fill_secret(declaration: &mut ClusterSecret, mut fields: BTreeMap<String, Str
         return Err("its server is missing or is not an https:// URL".to_owned());
     }
     if namespaces.split(',').any(|namespace| !namespace.trim().is_empty()) {
-        return Err(
-            "its field namespaces limits it to some namespaces, which is not supported yet".to_owned()
-        );
+        return Err("its field namespaces limits the cluster to some namespaces, which is not supported yet"
+            .to_owned());
     }
     if !matches!(wide.trim(), "" | "true") {
         return Err("its field clusterResources excludes cluster-scoped objects, which is not supported yet"
@@ -441,7 +440,10 @@ mod tests {
         for (fields, expected) in [
             (json!({"name": "s"}), "server is missing"),
             (json!({"server": "https://me:hunter2@a"}), "not an https:// URL"),
-            (json!({"server": "https://a", "namespaces": "web, shop"}), "limits it to some namespaces"),
+            (
+                json!({"server": "https://a", "namespaces": "web, shop"}),
+                "limits the cluster to some namespaces",
+            ),
             (
                 json!({"server": "https://a", "clusterResources": "false"}),
                 "clusterResources excludes cluster-scoped objects",

@@ -359,7 +359,7 @@ mod tests {
             ("echo hunter2; echo hunter2 >&2; exit 3".to_owned(), "failed (exit status: 3)"),
             (
                 "while true; do echo hunter2; done".to_owned(),
-                "returned no credentials: it was stopped because it printed more than 4 KiB",
+                "returned no credentials: the program was stopped because it printed more than 4 KiB",
             ),
         ] {
             let error = credentials_error(script_plugin(&script)).await;
@@ -386,7 +386,9 @@ mod tests {
         let bounds = RunLimits { timeout: Duration::from_millis(300), ..hangs.0.limits };
         let error = credentials_error(ExecPlugin::with_limits(hangs.provider().clone(), bounds)).await;
         assert!(
-            error.ends_with("returned no credentials: it did not finish within 0.3 s and was stopped"),
+            error.ends_with(
+                "returned no credentials: the program did not finish within 0.3 s and was stopped"
+            ),
             "{error}"
         );
     }

@@ -326,7 +326,7 @@ impl Server {
         tokio::time::timeout(self.call_timeout, work).await.unwrap_or_else(|_| {
             let maybe = if call.method == Method::GET { "" } else { "; the request may have taken effect" };
             let text = format!(
-                "{} did not answer {} {} within {:?}{maybe}",
+                "{} did not respond to {} {} within {:?}{maybe}",
                 self.url(),
                 call.method,
                 call.path,

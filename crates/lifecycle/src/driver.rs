@@ -8,20 +8,21 @@ use tidegate_model::Timestamp;
 
 use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding, Urgency};
 
-/// Maximum time for which lazy events wait for other events. Losing them does no harm.
+/// Maximum time that a lazy event waits to be written together with other events. Losing a lazy event is
+/// harmless.
 pub const LAZY_EVENT_WAIT_MAX: Duration = Duration::from_secs(2);
-/// Maximum time for which an event with the reason for a wait may stay unwritten. Such a reason can't be
-/// reconstructed after a crash.
+/// Maximum time until an event that records the reason for a wait is written. After a crash, the reason can't
+/// be reconstructed.
 pub const STATUS_EVENT_WAIT_MAX: Duration = Duration::from_millis(100);
 /// Minimum number of events between snapshots. It limits the amount of data that a recovery reads. If the
 /// weight of the state exceeds this number, the weight is used instead, so that writing snapshots costs no
 /// more than writing events.
 pub const SNAPSHOT_INTERVAL_MIN: u64 = 512;
-/// Maximum number of events per machine. If a machine records more events, it is in an endless loop and ends
-/// with an error.
+/// Maximum number of events per machine. A machine that records more events is assumed to be in an endless
+/// loop, and ends with an error.
 pub const EVENTS_MAX: u64 = 5_000_000;
 
-/// Connects one machine with its log and its effects. The driver itself doesn't do any I/O.
+/// Link between one machine, its log and its effects. The driver itself doesn't do any I/O.
 ///
 /// # Contract
 ///
@@ -30,9 +31,9 @@ pub const EVENTS_MAX: u64 = 5_000_000;
 ///    [`Driver::mark_persisted`]. At most one batch is in flight.
 /// 3. Only then announce the batch, and execute the commands from [`Driver::outstanding`]. Commands may be
 ///    repeated. Skip commands that are already in flight.
-/// 4. Answers, observations and the requested wake-up time are new inputs. Continue with step 1.
+/// 4. Results of commands, observations, and the requested wake-up are new inputs. Continue with step 1.
 ///
-/// If the log refuses a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Changes
+/// If the log rejects a batch, or the driver reports [`DriverError::IllegalEvent`], drop the driver. Changes
 /// that aren't in the log never happened.
 #[derive(Debug)]
 pub struct Driver<M: Machine> {
@@ -41,7 +42,7 @@ pub struct Driver<M: Machine> {
     sequence: u64,
     /// Sequence number of the last durable event.
     durable_sequence: u64,
-    /// Events that haven't been handed out yet.
+    /// Events that haven't been returned in a batch yet.
     buffer: Vec<M::Event>,
     /// True if the buffer contains an event that must be durable before commands run.
     has_urgent_event: bool,
@@ -49,7 +50,7 @@ pub struct Driver<M: Machine> {
     flush_at: Option<Timestamp>,
     /// Batch in flight. Commands wait if it contains an urgent event.
     in_flight: Option<BatchInFlight>,
-    /// Sequence number of the last event that the last snapshot covers.
+    /// Sequence number of the last event covered by the newest snapshot.
     snapshot_sequence: u64,
     /// Subjects whose outstanding commands may have changed since the last call of
     /// [`Driver::take_affected_subjects`].
@@ -69,7 +70,7 @@ struct BatchInFlight {
 pub struct Batch<E, S> {
     /// Sequence number of the first event.
     pub first_sequence: u64,
-    /// Events in the order in which they were decided. Empty only if the summary is written again.
+    /// Events in the order in which they were decided. Empty only in a batch that just rewrites the summary.
     pub events: Vec<E>,
     /// State after the last event, if a snapshot is due.
     pub snapshot: Option<S>,
@@ -146,7 +147,7 @@ impl<M: Machine> Driver<M> {
         self.sequence
     }
 
-    /// Accepts one input. Ignores late answers.
+    /// Handles one input. Ignores late results.
     pub fn handle_input(&mut self, input: &M::Input, now: Timestamp) -> Result<(), MachineDriverError<M>> {
         match M::decide(&self.state, input, now) {
             Ok(events) => {
@@ -157,7 +158,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Makes all automatic transitions.
+    /// Performs all automatic transitions that are due.
     pub fn advance(&mut self, now: Timestamp) -> Result<(), MachineDriverError<M>> {
         loop {
             let events = M::advance(&self.state, now);
@@ -223,7 +224,7 @@ impl<M: Machine> Driver<M> {
         }
     }
 
-    /// Returns a batch without events that only rewrites the summary. It is handled like any other batch.
+    /// Returns a batch that has no events and only rewrites the summary. The batch is handled like any other.
     pub fn take_summary_batch(&mut self) -> Option<MachineBatch<M>> {
         if self.in_flight.is_some() || !self.buffer.is_empty() {
             return None;

@@ -1,4 +1,5 @@
-//! Trait for durable state machines. The state is a fold over recorded events, with pure functions around it.
+//! Trait for durable state machines. A machine's state is a fold over its recorded events, and all of its
+//! functions are pure.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +10,7 @@ use tidegate_model::{StreamKind, Timestamp};
 /// One type of durable operation. Code that drives machines uses this trait and doesn't depend on a specific
 /// machine.
 ///
-/// All functions are pure: time and identity are arguments, and the same arguments always give the same
+/// All functions are pure: time and identity are arguments, and the same arguments always produce the same
 /// result.
 pub trait Machine: 'static {
     /// Kind of the machine's streams in the log.
@@ -24,10 +25,10 @@ pub trait Machine: 'static {
     type Input: Send + 'static;
     /// Outstanding command.
     type Command: Clone + Ord + fmt::Debug + Send + 'static;
-    /// Subject of a command. Commands about the same subject run one after the other. The next command waits
-    /// for the answer to the command in flight, even if that command is no longer outstanding.
+    /// Subject of a command. Commands for the same subject run one after the other. The next command waits
+    /// for the result of the command in flight, even if that command is no longer outstanding.
     type Subject: Clone + Ord + fmt::Debug + Send + 'static;
-    /// Object that an observation is about. Only the newest observation of each object counts.
+    /// Object that an observation describes. Only the newest observation of each object counts.
     type ObservationKey: Ord + fmt::Debug + Send + 'static;
     /// Reason why an input is rejected.
     type Rejection: std::error::Error + Send + Sync + 'static;
@@ -51,9 +52,9 @@ pub trait Machine: 'static {
     /// only on this function.
     fn outstanding(state: &Self::State, now: Timestamp) -> Outstanding<Self::Command>;
 
-    /// Returns the outstanding commands about one subject. If [`Machine::affected_subjects`] or
-    /// [`Machine::unblocked_subjects`] returns single subjects, this function must not visit much more than
-    /// that subject.
+    /// Returns the outstanding commands for one subject. If [`Machine::affected_subjects`] or
+    /// [`Machine::unblocked_subjects`] returns single subjects, this function should do little more than
+    /// visit the given subject.
     fn outstanding_for(state: &Self::State, subject: &Self::Subject, now: Timestamp) -> Vec<Self::Command> {
         let mut commands = Self::outstanding(state, now).commands;
         commands.retain(|command| Self::subject(command) == *subject);
@@ -67,8 +68,8 @@ pub trait Machine: 'static {
         AffectedSubjects::All
     }
 
-    /// Returns the other subjects that may get outstanding commands once a command about a subject is
-    /// answered. `_state` is the state before the answer.
+    /// Returns the other subjects for which commands may become outstanding once a command for the given
+    /// subject has completed. `_state` is the state before the command's result is handled.
     fn unblocked_subjects(_state: &Self::State, _subject: &Self::Subject) -> AffectedSubjects<Self::Subject> {
         AffectedSubjects::All
     }
@@ -79,12 +80,12 @@ pub trait Machine: 'static {
         Vec::new()
     }
 
-    /// Returns the subject of a command. The command waits for the answers to earlier commands about the same
+    /// Returns the subject of a command. The command waits for the results of earlier commands for the same
     /// subject.
     fn subject(command: &Self::Command) -> Self::Subject;
 
-    /// Returns true for a subscription, such as a watch, which runs for as long as it is outstanding. All
-    /// other commands run once and are answered.
+    /// Returns true for a subscription, such as a watch, which runs for as long as it is outstanding. Every
+    /// other command runs once and has a result.
     fn is_subscription(_command: &Self::Command) -> bool {
         false
     }
@@ -115,11 +116,10 @@ pub trait Machine: 'static {
         0
     }
 
-    /// Returns the input with which the engine gives up on the machine.
+    /// Returns the input that the engine sends when it gives up on the machine.
     fn abort_input(reason: String) -> Self::Input;
 
-    /// Returns true if a rejected input was only a late or repeated answer, which can be ignored without
-    /// harm.
+    /// Returns true if a rejected input was only a late or repeated result, which is safe to ignore.
     fn is_late(rejection: &Self::Rejection) -> bool;
 }
 
@@ -188,8 +188,8 @@ pub enum Urgency {
     Within(Duration),
 }
 
-/// Error returned when an event is illegal in this state. Either the log is damaged, or a faulty program
-/// wrote the event.
+/// Error returned when an event is illegal in the current state. Either the log is damaged, or a faulty
+/// program wrote the event.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {event} cannot follow in state {state}; the operation's log is damaged")]
 pub struct IllegalEvent {

@@ -5,8 +5,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Next action: a command, a change to the specification, or waiting for an event after which the work
-/// continues.
+/// Next action: run a command, change the specification, or wait for an event after which the work continues.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct NextAction {

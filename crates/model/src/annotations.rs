@@ -6,7 +6,7 @@ pub mod known_keys;
 pub const HOOK: &str = "argocd.argoproj.io/hook";
 /// Hook delete policies, comma-separated (Argo CD).
 pub const HOOK_DELETE_POLICY: &str = "argocd.argoproj.io/hook-delete-policy";
-/// Signed wave inside a phase (Argo CD).
+/// Sync wave within a phase, as a signed integer (Argo CD).
 pub const SYNC_WAVE: &str = "argocd.argoproj.io/sync-wave";
 /// Per-resource sync options, comma-separated (Argo CD).
 pub const SYNC_OPTIONS: &str = "argocd.argoproj.io/sync-options";
@@ -14,11 +14,11 @@ pub const SYNC_OPTIONS: &str = "argocd.argoproj.io/sync-options";
 pub const COMPARE_OPTIONS: &str = "argocd.argoproj.io/compare-options";
 /// Tracking ID: the application that owns an object, as `<app>:<group>/<Kind>:<namespace>/<name>` (Argo CD).
 pub const TRACKING_ID: &str = "argocd.argoproj.io/tracking-id";
-/// Finalizer that keeps a hook until its result is recorded (Argo CD).
+/// Finalizer that prevents a hook from being removed before its result is recorded (Argo CD).
 pub const HOOK_FINALIZER: &str = "argocd.argoproj.io/hook-finalizer";
-/// `"true"` excludes the object from the application's health (Argo CD).
+/// If `"true"`, excludes the object from the application's health (Argo CD).
 pub const IGNORE_HEALTHCHECK: &str = "argocd.argoproj.io/ignore-healthcheck";
-/// RFC 3339 time at which a user approved the prunes that require confirmation (Argo CD).
+/// RFC 3339 time at which a user approved prunes that require confirmation (Argo CD).
 pub const DELETION_APPROVED: &str = "argocd.argoproj.io/deletion-approved";
 /// Field manager whose client-side applied fields are taken over by server-side apply (Argo CD).
 pub const MIGRATION_MANAGER: &str = "argocd.argoproj.io/client-side-apply-migration-manager";
@@ -28,7 +28,7 @@ pub const HELM_HOOK: &str = "helm.sh/hook";
 pub const HELM_HOOK_DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
 /// Helm hook weight. Used as the wave if the object doesn't have an Argo CD wave.
 pub const HELM_HOOK_WEIGHT: &str = "helm.sh/hook-weight";
-/// Helm resource policy; `keep` keeps the object when its release is uninstalled.
+/// Helm resource policy. With `keep`, the object is kept when its release is uninstalled.
 pub const HELM_RESOURCE_POLICY: &str = "helm.sh/resource-policy";
 /// ID of an Argo CD installation. Distinguishes several installations that share a cluster (Argo CD).
 pub const INSTALLATION_ID: &str = "argocd.argoproj.io/installation-id";
@@ -45,16 +45,16 @@ pub const HOOK_PHASE: &str = "tidegate.dev/hook-phase";
 pub const WAVE_TIMEOUT: &str = "tidegate.dev/wave-timeout";
 /// Deadline for one hook, measured from its creation.
 pub const TIMEOUT: &str = "tidegate.dev/timeout";
-/// Requester of the deletion of an Application or ApplicationSet, and the reason. Set by the command line,
-/// the API and the web page.
+/// Requester of an Application's or ApplicationSet's deletion, and the reason. Set by the command line, the
+/// API and the web page.
 pub const DELETION_REQUESTED_BY: &str = "tidegate.dev/deletion-requested-by";
-/// Starting point of a retry starts: `resume` (at the failed wave, the default) or `restart`. Read from any
-/// resource of the application.
+/// Starting point of a retry: `resume` (at the failed wave, the default) or `restart`. Read from any resource
+/// of the application.
 pub const RETRY: &str = "tidegate.dev/retry";
 /// Names of the gates that must open before the resource's wave starts, comma-separated.
 pub const GATE: &str = "tidegate.dev/gate";
-/// Operations that run a hook, comma-separated: `sync`, `selfheal`. Default: the operations set for the
-/// application.
+/// Operations that run the hook, comma-separated: `sync`, `selfheal`. Defaults to the operations configured
+/// for the application.
 pub const HOOK_ON: &str = "tidegate.dev/hook-on";
 /// `inputs-changed`: the hook runs only if its inputs have changed since its last run, or if that run failed.
 pub const RUN_WHEN: &str = "tidegate.dev/run-when";
@@ -67,7 +67,7 @@ pub const HEALTH_JUDGE: &str = "tidegate.dev/health-judge";
 /// Handling of the `status` conventions for custom resources. `off` disables them for this object. `required`
 /// enables them and treats an object without a status as progressing.
 pub const HEALTH_CONVENTION: &str = "tidegate.dev/health-convention";
-/// Grace period before a failure that may be temporary makes the object Degraded.
+/// Time to wait before a failure that may be temporary makes the object Degraded.
 pub const HEALTH_GRACE: &str = "tidegate.dev/health-grace";
 /// CEL expression that is true while the object is healthy. Takes precedence over all other rules for this
 /// object.
@@ -99,21 +99,21 @@ pub const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration
 /// Field manager of Tidegate's server-side applies.
 pub const FIELD_MANAGER: &str = "tidegate";
 /// Field manager for the status, operation and finalizers that the service writes to managed resources. It
-/// differs from [`FIELD_MANAGER`] so that these fields survive when an Application is also a manifest of
-/// another Application.
+/// differs from [`FIELD_MANAGER`] so that these fields are kept when another Application deploys the
+/// Application's manifest.
 pub const SERVICE_MANAGER: &str = "tidegate-serve";
 /// Field manager for resources that `tidegate app` writes directly, without a service.
 pub const COMMAND_MANAGER: &str = "tidegate-app";
 
-/// Finalizer that keeps an Application until its objects are deleted, or an ApplicationSet until its
-/// Applications are deleted (Argo CD).
+/// Finalizer that keeps an Application from being removed until its objects are deleted, or an ApplicationSet
+/// until its Applications are deleted (Argo CD).
 pub const RESOURCES_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
-/// Finalizer that keeps an Application until its PreDelete hooks have run (Argo CD).
+/// Finalizer that keeps an Application from being removed until its PreDelete hooks have run (Argo CD).
 pub const PRE_DELETE_FINALIZER: &str = "pre-delete-finalizer.argocd.argoproj.io";
-/// Finalizer that keeps an Application until its PostDelete hooks have run (Argo CD).
+/// Finalizer that keeps an Application from being removed until its PostDelete hooks have run (Argo CD).
 pub const POST_DELETE_FINALIZER: &str = "post-delete-finalizer.argocd.argoproj.io";
 
-/// Returns true if `finalizer` is `whole` or one of its stages, which are `whole` followed by a slash and a
+/// Returns true if `finalizer` equals `whole` or is one of its stages: `whole` followed by a slash and a
 /// suffix.
 pub fn is_finalizer_or_stage(finalizer: &str, whole: &str) -> bool {
     finalizer.strip_prefix(whole).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))

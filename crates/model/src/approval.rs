@@ -8,7 +8,7 @@ use crate::{Digest, Requester, Timestamp};
 /// A person's recorded approval of a stored plan.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlanApproval {
-    /// Name of the person, as given by the caller.
+    /// Name of the person, as provided by the caller.
     pub by: String,
     /// Reason for the approval; may be empty.
     pub reason: String,
@@ -35,7 +35,7 @@ pub struct StoredPlanRef {
     pub hash: Digest,
     /// Time at which the plan was computed from the cluster state.
     pub made_at: Timestamp,
-    /// Approvals; empty if none was required.
+    /// Approvals. Empty if the plan didn't need any.
     pub approvals: Vec<PlanApproval>,
 }
 

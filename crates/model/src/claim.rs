@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::Timestamp;
 
 /// Settings for the claim that an operation holds while it runs. A claim is a `Lease` in the cluster, so it
-/// also excludes operations from other state directories.
+/// also blocks operations from other state directories.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ClaimRequest {
     /// Namespace of the Lease; `None` for the destination namespace.

@@ -11,16 +11,16 @@ use crate::annotations::{
 };
 use crate::argo::GROUP;
 
-/// Application sync option that specifies a manager whose fields Tidegate takes over. An annotation does the
-/// same for a single resource.
+/// Application sync option for the manager from which Tidegate takes over fields. An annotation does the same
+/// for a single resource.
 pub const MIGRATION_OPTION: &str = "ClientSideApplyMigrationManager";
 
-/// Fields that a manager wrote by updates, from `managedFields`, split into two parts.
+/// Fields from `managedFields` that a manager wrote with updates, split into two parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FieldHandover {
     /// Fields that Tidegate takes over. They are removed from the object if no manifest sets them.
     pub transferred: Map<String, Value>,
-    /// Fields that stay with the manager because manifests don't control them: the status, an Application's
+    /// Fields that the manager keeps because manifests don't control them: the status, an Application's
     /// requested operation, and the finalizers that controllers add to Applications and ApplicationSets.
     pub retained: Map<String, Value>,
 }

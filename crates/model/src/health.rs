@@ -24,14 +24,14 @@ pub enum HealthStatus {
 /// Health of an object, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Health {
-    /// The health.
+    /// Health status.
     pub status: HealthStatus,
     /// Reason for the status; may be empty.
     pub message: String,
 }
 
 impl Health {
-    /// Creates a health from a status and its reason.
+    /// Creates a `Health` from a status and its reason.
     pub fn new(status: HealthStatus, message: impl Into<String>) -> Self {
         Self { status, message: message.into() }
     }
@@ -45,7 +45,7 @@ pub enum Evidence {
     /// The status belongs to this exact object (Job and Pod conditions, bound volumes), so a new UID is
     /// sufficient evidence.
     Identity,
-    /// The kind doesn't have health or doesn't provide evidence, so the engine can only wait.
+    /// The kind doesn't have a health status or doesn't provide evidence, so the engine can only wait.
     None,
 }
 
@@ -54,7 +54,7 @@ pub enum Evidence {
 pub struct Observation {
     /// Time of the observation.
     pub at: Timestamp,
-    /// State of the object at that time, including its absence.
+    /// State of the object at that time, or its absence.
     pub seen: ObservedState,
 }
 

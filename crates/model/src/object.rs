@@ -285,7 +285,7 @@ impl Object {
             .filter_map(Value::as_str)
     }
 
-    /// Returns true if the object has this finalizer.
+    /// Returns true if the object has the given finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         self.finalizers().any(|name| name == finalizer)
     }

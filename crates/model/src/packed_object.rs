@@ -14,7 +14,7 @@ pub struct PackedObject(PackedForm);
 #[derive(Clone, Debug, PartialEq)]
 enum PackedForm {
     Text(Box<str>),
-    /// Object that other code shares, or that JSON text can't represent exactly.
+    /// Object that is shared with other code, or that JSON text can't represent exactly.
     Unpacked(Arc<Object>),
 }
 

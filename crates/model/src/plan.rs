@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Gvk, ObjectKey, TaskId};
 
-/// Phase of a sync or of an application's deletion. A deletion deletes the application's objects in `Sync`.
-/// Phases are ordered by execution.
+/// Phase of a sync or of an application's deletion. A deletion deletes the application's objects in the phase
+/// `Sync`. Phases are ordered by execution.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub enum Phase {
     /// Hooks that run before the resources.
@@ -59,7 +59,7 @@ impl fmt::Display for Phase {
     }
 }
 
-/// Time at which a hook object is deleted.
+/// Point at which a hook object is deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum DeletePolicy {
     /// Before the next operation creates the hook again. This is the default.
@@ -124,7 +124,7 @@ pub struct Hook {
 }
 
 impl Hook {
-    /// Returns true if the hook has this deletion policy.
+    /// Returns true if the hook has the given deletion policy.
     pub fn has_delete_policy(&self, policy: DeletePolicy) -> bool {
         self.delete_policies.contains(&policy)
     }

@@ -27,7 +27,7 @@ pub struct SyncRequest {
     /// Maximum time from start to end, including retries. The operation fails when the time is up. `None`
     /// means no deadline.
     pub deadline: Option<Duration>,
-    /// Completion condition.
+    /// Condition for completing the operation.
     pub wait: WaitFor,
     /// Fixed delay after every wave except the last (`ARGOCD_SYNC_WAVE_DELAY`). With `None`, the operation
     /// waits for evidence of health instead.
@@ -186,7 +186,7 @@ pub struct Impersonation {
     pub groups: Vec<String>,
 }
 
-/// Completion condition of an operation.
+/// Condition for completing an operation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaitFor {
     /// All objects are applied, and every wave except the last is healthy. Hooks must always complete. This
@@ -247,7 +247,7 @@ pub struct RetryPolicy {
 pub struct Backoff {
     /// Delay before the first retry.
     pub duration: Duration,
-    /// Factor by which each delay exceeds the previous one. At least 1.
+    /// Factor by which the delay grows after each retry. At least 1.
     pub factor: u32,
     /// Maximum delay. Zero means no limit.
     pub max: Duration,
@@ -282,7 +282,7 @@ pub struct ResourceSelector {
 }
 
 impl ResourceSelector {
-    /// Returns true if the selector matches this object.
+    /// Returns true if the selector matches the given object.
     pub fn matches(&self, key: &ObjectKey) -> bool {
         self.group == key.group
             && self.kind == key.kind

@@ -7,13 +7,13 @@ const ESCAPED_SEPARATOR: &str = ", because ";
 /// Maximum length of a stored reason in characters.
 const REASON_MAX: usize = 1024;
 
-/// Requester, and the reason for the request. Events that only have a name field store both in it, as `ann,
-/// because: it is withdrawn`.
+/// Requester, and the reason for the request. If an event only has a name field, the field stores both, as
+/// `ann, because: it is withdrawn`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Requester<'a> {
     /// Name of the person or component.
     pub name: &'a str,
-    /// Reason. Empty if the requester didn't give one.
+    /// Reason. Empty if the requester didn't provide one.
     pub reason: &'a str,
 }
 
@@ -59,7 +59,7 @@ impl<'a> Requester<'a> {
         if reason.is_empty() { by.to_owned() } else { format!("{by} ({reason})") }
     }
 
-    /// Returns the reason, if the requester gave one.
+    /// Returns the reason, if the requester provided one.
     pub fn reason_text(self) -> Option<String> {
         Some(self.reason.to_owned()).filter(|reason| !reason.is_empty())
     }

@@ -38,10 +38,10 @@ impl fmt::Display for OperationPhase {
     }
 }
 
-/// Start of the message of a superseded operation.
+/// Beginning of a superseded operation's message.
 pub const SUPERSEDED_PREFIX: &str = "Operation terminated, superseded by ";
 
-/// State or result of an operation in lists, metrics and colors. It equals the phase, except that a
+/// State or result of an operation, as used in lists, metrics and colors. It equals the phase, except that a
 /// superseded operation doesn't count as failed. As in Argo CD, `status.operationState.phase` of a superseded
 /// operation is Failed.
 #[derive(
@@ -64,7 +64,7 @@ pub enum OperationOutcome {
 }
 
 impl OperationOutcome {
-    /// Returns the outcome of an operation with this phase and message.
+    /// Returns the outcome of an operation with the given phase and message.
     pub fn from_phase(phase: OperationPhase, message: &str) -> Self {
         match phase {
             OperationPhase::Running => Self::Running,

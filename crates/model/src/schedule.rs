@@ -92,7 +92,7 @@ impl Schedule {
         Ok(Self { minutes, hours, days, months, weekdays, matches_either_day: either_day })
     }
 
-    /// Returns the first start after a time, or `None` if the schedule never starts again.
+    /// Returns the first start after the given time, or `None` if the schedule never starts again.
     pub fn next_after(&self, after: DateTime) -> Option<DateTime> {
         let mut date = after.date();
         for day in 0..DAYS_MAX {
@@ -109,7 +109,7 @@ impl Schedule {
         None
     }
 
-    /// Returns the first start after a time, in UTC.
+    /// Returns the first start after the given time, in UTC.
     pub fn next_after_utc(&self, after: Timestamp) -> Option<Timestamp> {
         let after = jiff::Timestamp::from_millisecond(after.as_millis()).ok()?;
         let next = self.next_after(TimeZone::UTC.to_datetime(after))?;

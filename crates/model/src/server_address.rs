@@ -1,4 +1,4 @@
-//! Canonical form of the servers in addresses: users, hosts and ports.
+//! Canonical form of the server in an address: user, host and port.
 //!
 //! All address comparisons use this module, so two spellings of the same server never count as two servers.
 //! Hosts are parsed the way the C library parses them when it connects: `127.1`, `0177.0.0.1`, `0x7f.1` and

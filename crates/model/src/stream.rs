@@ -52,8 +52,8 @@ impl From<StreamId> for OperationId {
     }
 }
 
-/// Kind of a log stream, which identifies the state machine that the stream belongs to. The number is part of
-/// the on-disk format.
+/// Kind of a log stream. It identifies the state machine that the stream belongs to, and its number is part
+/// of the on-disk format.
 ///
 /// Numbers are never reused. The log stores the name alongside the number, so a program can display the name
 /// of a kind that it doesn't know. Two kinds are equal if their numbers are equal.

@@ -119,8 +119,8 @@ impl ParsedWindow {
         })
     }
 
-    /// Returns the state of the window at a time. The window is active if its last start, by the wall clock
-    /// of its time zone, was less than its duration ago.
+    /// Returns the state of the window at the given time. The window is active if its last start, by the wall
+    /// clock of its time zone, was less than its duration ago.
     fn state_at(&self, now: Timestamp) -> Option<WindowState> {
         let moment = jiff::Timestamp::from_millisecond(now.as_millis()).ok()?;
         let TimeZoneRules(zone) = &self.zone;
@@ -142,7 +142,7 @@ impl ParsedWindow {
                 next.map(|wait| wait + Duration::from_millis(1))
             }
         };
-        // A clock change may come before that.
+        // A clock change may come first.
         let moved = zone.following(moment).next().and_then(|next| {
             Duration::try_from(next.timestamp().duration_since(moment)).ok().filter(|wait| !wait.is_zero())
         });

@@ -47,7 +47,7 @@ pub struct OverrideRecord {
     /// The most recent override.
     #[serde(rename = "action")]
     pub what: Override,
-    /// Name of the person, as given by the caller.
+    /// Name of the person, as provided by the caller.
     pub by: String,
     /// The person's reason. Empty only if a reason isn't required.
     pub reason: String,

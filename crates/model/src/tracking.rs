@@ -4,8 +4,8 @@
 //! annotation plus a label for people and other tools, or only the label. All code that reads a cluster uses
 //! [`Tracking::owner`], so the simulated cluster, the real cluster and the planner agree.
 //!
-//! An application can change its method. Marks of the previous method still count if they were certainly
-//! written by Tidegate: an annotation that identifies this exact object, or a label that Tidegate wrote.
+//! An application can change its tracking method. Marks of the previous method still count if Tidegate
+//! certainly wrote them: an annotation that identifies this exact object, or a label that Tidegate wrote.
 
 use std::borrow::Borrow;
 
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use crate::Object;
 use crate::annotations::{FIELD_MANAGER, INSTALLATION_ID, INSTANCE_LABEL, TRACKING_ID};
 
-/// Maximum length of a label value, and of the name part of a label key.
+/// Maximum length of a label value, and of a label key's name part.
 const LABEL_MAX: usize = 63;
-/// Maximum length of the prefix part of a label key.
+/// Maximum length of a label key's prefix.
 const PREFIX_MAX: usize = 253;
 /// Field manager of objects that Kubernetes controllers create. Some of these objects copy labels and don't
 /// have an owner reference: Endpoints copy the labels of their Service, and a StatefulSet's
@@ -215,7 +215,7 @@ impl Tracking {
     /// objects that are in the application's manifests.
     ///
     /// If one of these live objects has only the annotation, the application previously used the annotation
-    /// method, so its leftover objects may have only the annotation too.
+    /// method. Its leftover objects may then also have only the annotation.
     pub fn search_selector(
         &self,
         application: &str,

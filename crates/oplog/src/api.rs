@@ -21,9 +21,9 @@ pub trait OperationLog: Send + Sync + 'static {
     /// # Errors
     ///
     /// Returns an error if the log rejects the group (a gap, a record that is too large, an expired epoch, an
-    /// unsupported stream). A rejected group leaves no trace, and the log stays usable. After a failed write,
-    /// the log rejects all later appends until it is opened again ([`LogError::Poisoned`]). The failed group
-    /// is then either complete or absent, never partial.
+    /// unsupported stream). A rejected group leaves no trace, and the log remains usable. After a failed
+    /// write, the log rejects all later appends until it is opened again ([`LogError::Poisoned`]). The failed
+    /// group is then either complete or absent, never partial.
     fn append(&self, group: Vec<RawAppend>) -> Result<(), LogError>;
 
     /// Returns the newest snapshot of a stream and the events after it, checked for gaps and damage.
@@ -60,9 +60,9 @@ pub trait OperationLog: Send + Sync + 'static {
     /// Runs one short step of a compaction and returns what it removed, or `None` if no compaction is due.
     /// The log accepts appends between two steps.
     ///
-    /// A compaction is due if it was scheduled, or if the log exceeds the limits of `keep` by about a tenth,
-    /// in streams, events or bytes. A compaction caused by growth keeps all data of the newest finished
-    /// stream of each line, because a reader may not have read all of it yet.
+    /// A compaction is due if it was scheduled, or if the log exceeds a limit of `keep` by about a tenth: in
+    /// streams, events or bytes. A compaction caused by growth keeps all data of the newest finished stream
+    /// of each line, because a reader may not have read all of it yet.
     fn compact_step(&self, keep: &Retention, now: Timestamp) -> Result<Option<CompactionResult>, LogError>;
 
     /// Returns true if [`OperationLog::compact_step`] may have work to do. Never blocks.

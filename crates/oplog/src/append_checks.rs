@@ -1,10 +1,10 @@
-//! Checks that every store makes before an append, and size limits.
+//! Size limits, and checks that every store performs before an append.
 
 use tidegate_model::StreamKind;
 
 use crate::{Epoch, LogError, RawAppend, StreamName};
 
-/// Maximum length in bytes of the name of an application or ApplicationSet. Kubernetes names have at most 253
+/// Maximum length in bytes of an application's or ApplicationSet's name. Kubernetes names have at most 253
 /// bytes, so a namespace, a name and a few separators fit easily.
 pub(crate) const MAX_NAME_BYTES: usize = 1024;
 

@@ -170,7 +170,7 @@ impl BlobStore {
         for path in files::list_folder(folder)? {
             let name = format!("{start}{}", files::file_name(&path));
             let digest = name.parse::<Digest>().ok();
-            // All other files don't belong to the store.
+            // Other files don't belong to the store.
             if digest.map_or(name.ends_with(".tmp"), |digest| !keep(&digest)) {
                 std::fs::remove_file(&path).map_err(|error| LogError::from_io(&path, "remove", error))?;
                 removed += usize::from(digest.is_some());
@@ -252,7 +252,7 @@ fn associated_data(digest: Digest, length: usize) -> [u8; 40] {
 
 /// Parts of a blob's file.
 struct FramedBlob<'a> {
-    /// Length of the content in bytes. Within the limit.
+    /// Length of the content in bytes. Never exceeds the limit.
     length: usize,
     key: Fingerprint,
     nonce: [u8; 24],
@@ -275,7 +275,7 @@ fn unframe(file: &[u8]) -> Result<FramedBlob<'_>, &'static str> {
     }
     let header = file.get(..HEADER_BYTES - 4).ok_or(TOO_SHORT)?;
     if checksum(header, sealed) != u32::from_le_bytes(*stored) {
-        return Err("its checksum does not match");
+        return Err("the checksum does not match");
     }
     match usize::try_from(u64::from_le_bytes(*length)) {
         Ok(length) if length <= MAX_BLOB_BYTES => {

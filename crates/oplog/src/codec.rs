@@ -1,7 +1,7 @@
 //! Codecs for record kinds, and a typed view of the log.
 //!
 //! When a store is opened, it checks its content with its codecs. If it doesn't have a codec for a stream's
-//! kind, it checks only the frames, keeps the stream unchanged, and never compacts it.
+//! kind, it checks only the frames, leaves the stream unchanged, and never compacts it.
 
 use std::sync::Arc;
 

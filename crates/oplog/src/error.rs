@@ -11,12 +11,12 @@ use crate::{Epoch, StreamName};
 /// have variants for them.
 const TOO_MANY_FILES_ERRNOS: [i32; 2] = [23, 24];
 
-/// Error of a log operation.
+/// Error returned by a log operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LogError {
     /// An earlier write failed, so the content on disk is unknown until the log is opened again.
-    #[error("the log is poisoned by an earlier failed write; restart to recover")]
+    #[error("the log is unusable after an earlier write error; restart to recover")]
     Poisoned,
 
     /// Another process has locked the state directory.
@@ -30,8 +30,7 @@ pub enum LogError {
 
     /// The state directory is no longer the one that was opened.
     #[error(
-        "state directory {} was moved, removed or replaced while this process used it, so nothing more is written there; put it back, or specify \
-         its new path, and resume", path.display()
+        "state directory {} was moved, removed or replaced while this process used it, so nothing more is written there; put the directory back, or specify its new path, and resume", path.display()
     )]
     Moved {
         /// State directory, by the path with which it was opened.
@@ -76,8 +75,11 @@ pub enum LogError {
     },
 
     /// This process has reached its limit on file sizes.
-    #[error("cannot {action} {}: the file size limit of this process is reached ({source}); raise it (`ulimit -f`) and start again; \
-         no acknowledged data is lost", path.display())]
+    #[error(
+        "cannot {action} {}: the file size limit of this process is reached ({source}); raise it (`ulimit \
+         -f`) and start again (no acknowledged data was lost)",
+        path.display()
+    )]
     FileSizeLimit {
         /// File or folder.
         path: PathBuf,
@@ -106,7 +108,11 @@ pub enum LogError {
     },
 
     /// The disk is full, or a quota has been reached.
-    #[error("cannot {action} {}: the disk is full ({source}); free some space and start again; no acknowledged data is lost", path.display())]
+    #[error(
+        "cannot {action} {}: the disk is full ({source}); free some space and start again (no acknowledged \
+         data was lost)",
+        path.display()
+    )]
     DiskFull {
         /// File or folder.
         path: PathBuf,
@@ -117,7 +123,7 @@ pub enum LogError {
     },
 
     /// Any other operating system error.
-    #[error("cannot {action} {}: {source}; check the disk and the system's log", path.display())]
+    #[error("cannot {action} {}: {source}; check the disk and the system log", path.display())]
     Io {
         /// File or folder.
         path: PathBuf,
@@ -159,7 +165,8 @@ pub enum LogError {
     /// The supplied key differs from the key in use.
     #[error(
         "the data in {} is encrypted with the key {wanted}, but the configured key is {found}; provide the \
-         right key (TIDEGATE_LOG_KEY, or the file `key` in the state directory); nothing is lost", path.display()
+         right key (TIDEGATE_LOG_KEY, or the file `key` in the state directory); no data is \
+         lost", path.display()
     )]
     WrongKey {
         /// State directory or sealed file.
@@ -184,8 +191,8 @@ pub enum LogError {
 
     /// The log was opened for reading by a user who can't read the key.
     #[error(
-        "{} is encrypted with the key {wanted}, which only the owner of the state directory can read; ask the owner for it and set \
-         TIDEGATE_LOG_KEY", path.display()
+        "{} is encrypted with the key {wanted}, which only the owner of the state directory can read; ask \
+         the owner for the key and set TIDEGATE_LOG_KEY", path.display()
     )]
     KeyUnreadable {
         /// Sealed file.
@@ -305,7 +312,7 @@ pub enum LogError {
         stream: StreamName,
         /// Epoch of the current writer.
         epoch: Epoch,
-        /// Name of the process that took over the stream, as the process reported it.
+        /// Name of the process that took over the stream, as reported by that process.
         by: String,
         /// Epoch of this process, which is lower than the current epoch.
         offered: Epoch,
@@ -330,14 +337,15 @@ pub enum LogError {
     UnknownKind {
         /// ID of the stream in the append.
         stream: StreamId,
-        /// Kind with which the stream was created, by the name that the log stores alongside its number.
+        /// Kind with which the stream was created, with the name that the log stores alongside its number.
         kind: StreamKind,
     },
 
     /// The requested events were removed by a compaction after the stream had ended.
     #[error(
-        "the events of {stream} were compacted, and only its summary is left; `tidegate sync` and `tidegate serve` keep the events of the newest \
-         --history finished operations of an application (default 10): set a larger one to keep more"
+        "the events of {stream} were compacted, and only its summary is left; `tidegate sync` and `tidegate \
+         serve` keep the events of the newest --history finished operations of an application (default 10): \
+         set a higher number to keep more"
     )]
     Compacted {
         /// The stream whose events were requested.

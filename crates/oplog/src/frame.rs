@@ -95,27 +95,32 @@ pub(crate) struct Address {
 pub(crate) enum FrameError {
     #[error("{0} bytes are too short for a record")]
     TooShort(usize),
-    #[error("it has no record header")]
+    #[error("the record has no header")]
     NotARecord,
     #[error("unknown format version {0}: written by a newer version")]
     NewerFormat(u8),
-    #[error("its checksum does not match")]
+    #[error("the checksum does not match")]
     Checksum,
-    #[error("its stated length is {stated} bytes, but it has {found}")]
+    #[error("the stated length is {stated} bytes, but the record has {found}")]
     Length { stated: usize, found: usize },
     #[error("unknown family {0}: written by a newer version")]
     NewerFamily(u8),
-    #[error("it is in the wrong place: it is {} {} of stream {}", found.family.name(), found.number, found.stream)]
+    #[error(
+        "the record is in the wrong place: it is {} {} of stream {}",
+        found.family.name(),
+        found.number,
+        found.stream
+    )]
     LengthMismatch { found: Address },
     #[error("unknown flags {0:#04x}: written by a newer version")]
     UnknownFlags(u8),
     #[error("unknown kind {kind} (highest is {highest}): written by a newer version")]
     NewerKind { kind: u16, highest: u16 },
-    #[error("it is marked as kind {marked} but contains kind {held}")]
+    #[error("the record is marked as kind {marked} but contains kind {held}")]
     KindMismatch { marked: u16, held: u16 },
-    #[error("its content cannot be decoded: {0}")]
+    #[error("the content cannot be decoded: {0}")]
     InvalidContent(String),
-    #[error("{0} extra bytes follow its content")]
+    #[error("{0} extra bytes follow the content")]
     TrailingBytes(usize),
 }
 
@@ -206,7 +211,7 @@ pub(crate) fn frame_record(
     Ok(bytes)
 }
 
-/// Checks that a record belongs to a family of a stream and, if specified, has this number.
+/// Checks that a record belongs to the given family of a stream and, if specified, has the given number.
 pub(crate) fn open_frame(
     family: Family,
     stream: StreamId,

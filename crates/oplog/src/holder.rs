@@ -16,7 +16,7 @@ const HOLDER_FILE: &str = "holder";
 /// Maximum number of bytes to read from a holder's description. Longer descriptions are truncated.
 const MAX_HOLDER_BYTES: usize = 16 << 10;
 
-/// Process that opens the log, as described to other processes that find the log locked.
+/// Description of the process that opens the log. Other processes display it if they find the log locked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder {
     /// Process ID in the process's own PID namespace. Processes in different containers may have the same ID.

@@ -2,7 +2,7 @@
 //! an inventory, prune candidates can be found without searching the cluster.
 //!
 //! An inventory may contain places that don't have an object. It must never omit a place that an operation in
-//! its log has written to, and must never contain a place whose ownership is in doubt. Therefore, it is
+//! its log has written to. It must also never contain a place whose ownership is in doubt. Therefore, it is
 //! written together with the plan, before any action, and outlives the operations that extended it. If there
 //! is any doubt, the whole inventory is dropped, and the cluster is searched when the places are needed.
 
@@ -19,7 +19,7 @@ pub type Inventory = BTreeSet<(Gvk, String, String)>;
 /// An inventory, with information about its completeness.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApplicationInventory {
-    /// Places where the application has objects or may get them.
+    /// Places where the application has objects or may have objects later.
     pub places: Inventory,
     /// True if the whole cluster was searched and the application didn't have objects in other places.
     pub searched: bool,
@@ -39,11 +39,11 @@ pub struct InventoryUpdate {
 /// Change to the known places of an application's objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum InventoryChange {
-    /// All places where the application has objects or may get them, from a search of the whole cluster and
-    /// from a plan. Creates or extends the inventory.
+    /// All places where the application has objects or may have objects later, from a search of the whole
+    /// cluster and from a plan. Creates or extends the inventory.
     Begin(Inventory),
-    /// Places where the application has objects or may get them. There may be other places, because the
-    /// cluster was not searched. Creates or extends the inventory.
+    /// Places where the application has objects or may have objects later. There may be other places, because
+    /// the cluster was not searched. Creates or extends the inventory.
     Extend(Inventory),
     /// Places whose objects were deleted, regardless of the version of their kind.
     Forget(Inventory),

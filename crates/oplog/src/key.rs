@@ -1,8 +1,8 @@
 //! The key that seals content alongside the log, and its source.
 //!
 //! ```text
-//! <dir>/key       the key, 64 hexadecimal digits; readable by its owner only; created on first use
-//! <dir>/key-id    the fingerprint of the key in use, so that a different one is noticed before any read or write
+//! <dir>/key       the key, 64 hexadecimal digits; readable only by its owner; created on first use
+//! <dir>/key-id    fingerprint of the key in use; a different key is detected before any read or write
 //! ```
 //!
 //! Three keys are derived from it: for sealing, for naming content, and for the fingerprint. None of them
@@ -185,7 +185,7 @@ fn read_key_file(path: &Path) -> Result<Option<LogKey>, LogError> {
         return Err(LogError::KeyExposed { path: path.to_path_buf(), mode });
     }
     let unusable = |reason: String| LogError::KeyInvalid { path: path.to_path_buf(), reason };
-    let text = String::from_utf8(text).map_err(|_| unusable("it is not UTF-8 text".to_owned()))?;
+    let text = String::from_utf8(text).map_err(|_| unusable("the file is not UTF-8 text".to_owned()))?;
     LogKey::parse(&text).map(Some).map_err(unusable)
 }
 

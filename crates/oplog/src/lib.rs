@@ -2,13 +2,13 @@
 //!
 //! [`OperationLog`] is a store of streams, and [`TypedLog`] reads and writes the streams as the events of one
 //! machine. [`Blobs`] and [`Inventories`] are stored alongside them. The executor uses all of them as one
-//! [`Store`]. [`SledLog`] stores everything in a state directory, and [`MemoryLog`] in memory, for tests and
-//! the simulator. A shared test suite checks that both give the same guarantees.
+//! [`Store`]. [`SledLog`] stores everything in a state directory. [`MemoryLog`] stores everything in memory,
+//! for tests and the simulator. A shared test suite checks that both provide the same guarantees.
 //!
 //! # Usage
 //!
-//! 1. Open the log. Damage is found and quarantined at this point rather than later, and
-//!    [`OperationLog::damage`] reports it. Everything that can be loaded afterwards has been checked record
+//! 1. Open the log. Damage is detected and quarantined at this point rather than later, and
+//!    [`OperationLog::damage`] reports it. Everything that can be loaded after that has been checked record
 //!    by record.
 //! 2. [`OperationLog::load`] every open stream, fold its snapshot and events, and continue.
 //! 3. Decide, and [`OperationLog::append`] the events of all streams that have decided in the meantime as one
@@ -22,7 +22,7 @@
 //!
 //! # Guarantees
 //!
-//! | guarantee | proven by (in `tests/log`) |
+//! | guarantee | tests (in `tests/log`) |
 //! | --- | --- |
 //! | an acknowledged group is on disk, not in a cache | `process.rs`, which reads the system calls |
 //! | an acknowledged group survives a crash at any moment | `process.rs`, which repeatedly kills a process |
@@ -36,13 +36,11 @@
 //! | a full or read-only disk, a missing permission and a second process are reported | `process.rs`, `environment.rs` |
 //! | logs of every released format are readable | `golden.rs` |
 //! | a stream of an unknown kind is kept and reported | `kinds.rs` |
-//! | records in an earlier layout are read; records in a later or unknown layout are rejected unchanged |
-//! `layouts.rs` |
+//! | earlier record layouts are read; later and unknown layouts are rejected unchanged | `layouts.rs` |
 //! | a writer that was replaced can no longer write | `kinds.rs` |
 //! | the cost of a lookup depends on its results, not on the size of the log | `kinds.rs` |
 //! | retained data is kept, and a crash during a compaction loses nothing | `compaction.rs`, `process.rs` |
-//! | a log exceeds its retention by at most a tenth if its owner runs the steps that are due |
-//! `compaction.rs` |
+//! | a log exceeds its retention by at most a tenth if due steps are run | `compaction.rs` |
 //!
 //! If a disk loses synced data, the log is not guaranteed to detect this before it is opened the next time.
 

@@ -6,8 +6,8 @@
 //!
 //! ```text
 //! let log = MemoryLog::new();        // a process …
-//! log.fail_append(3, Fault::Before); // … that dies at its fourth append
-//! let log = log.reopen();            // the next process on the same storage; the old handle is dead
+//! log.fail_append(3, Fault::Before); // … that crashes at its fourth append
+//! let log = log.reopen();            // the next process on the same storage; the old handle no longer works
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -99,7 +99,7 @@ impl StoredStream {
         HistoryLine::new(&self.append_state.kind, application.as_deref(), set.as_deref())
     }
 
-    /// Removes the oldest events that a snapshot covers, and returns their number.
+    /// Removes the oldest events that a snapshot covers, and returns the number of removed events.
     fn cut_events(&mut self, keep: &Retention) -> usize {
         let snapshot = self.snapshot.as_ref().map(|(sequence, _)| *sequence);
         let Some(cut) = keep.cut_point(self.append_state.last, self.base, snapshot) else { return 0 };
@@ -202,7 +202,8 @@ impl MemoryLog {
         self.codecs.as_ref().is_none_or(|codecs| codecs.has_kind(&stored.append_state.kind))
     }
 
-    /// Checks one append of a group against its stream's state after the earlier appends of the group.
+    /// Checks one append of a group against its stream's state, which includes the earlier appends of the
+    /// group.
     fn check_append(
         &self,
         shared: &Storage,

@@ -1,15 +1,15 @@
-//! Quarantine: damaged data that is kept for inspection, with a record of the damage that was reported.
+//! Quarantine: damaged data that is kept for inspection, with the reported reason.
 //!
 //! ```text
 //! quarantine/<stream id>/1/reason.txt     the problem and how it was handled
 //!                            /rows.bin       its rows: length 4 LE, key, length 4 LE, value, …
-//!                            /blobs/…        files of the blobs it refers to
+//!                            /blobs/…        files of the blobs that the stream refers to
 //! quarantine/database/1/reason.txt, log/     a whole database that had to be replaced
 //! quarantine/rows/1/reason.txt, rows.bin     rows without a stream
 //! ```
 //!
-//! `reason.txt` is written last. If a folder lacks this file, the process was killed while writing the
-//! folder, and the original data is still in place.
+//! `reason.txt` is written last. If this file is missing from a folder, the process was killed while writing
+//! the folder, and the original data is still in place.
 
 use std::path::{Path, PathBuf};
 
@@ -57,8 +57,8 @@ impl Quarantine {
         Ok(Self { folder, earlier_folder: None })
     }
 
-    /// Opens a quarantine that creates entries in `folder` and also reads the entries in `earlier`, which
-    /// stay unchanged.
+    /// Opens a quarantine that creates entries in `folder`. It also reads the entries in `earlier`, which are
+    /// left unchanged.
     pub(crate) fn open_beside(earlier: PathBuf, folder: PathBuf) -> Result<Self, LogError> {
         Ok(Self { earlier_folder: Some(earlier), ..Self::open(folder)? })
     }

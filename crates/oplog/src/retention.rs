@@ -27,8 +27,8 @@ impl Default for Retention {
             history: 10,
             summaries: 100,
             age: Duration::from_secs(90 * 24 * 60 * 60),
-            // Even a sync of thousands of objects records fewer events than this, so `ops log` shows all of
-            // them.
+            // A sync of thousands of objects still records fewer events than this, so `ops log` shows all of
+            // its events.
             open_events: 100_000,
         }
     }
@@ -121,7 +121,7 @@ impl Growth {
     }
 }
 
-/// Decision about finished streams. Streams in neither list keep all their data.
+/// Finished streams to reduce or remove. Streams in neither list keep all their data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct RetentionDecision {
     /// Streams to reduce to their summaries.
@@ -130,8 +130,8 @@ pub(crate) struct RetentionDecision {
     pub(crate) forgotten: Vec<StreamId>,
 }
 
-/// Decides about finished streams, based on their end times. A stream with a greater ID is newer. The times
-/// in summaries aren't used for this comparison, because the clocks may have been wrong.
+/// Decides which finished streams to reduce or remove, based on their end times. A stream with a greater ID
+/// is newer. The times in summaries aren't used for this comparison, because the clocks may have been wrong.
 pub(crate) fn decide_retention<'a>(
     finished: impl IntoIterator<Item = (StreamId, HistoryLine<'a>, Timestamp)>,
     keep: &Retention,
@@ -152,7 +152,7 @@ pub(crate) fn decide_retention<'a>(
 }
 
 impl RetentionDecision {
-    /// Decides about the finished streams of one line, newest first.
+    /// Decides which finished streams of one line to reduce or remove. `newest_first` contains these streams.
     pub(crate) fn add_line(
         &mut self,
         newest_first: impl IntoIterator<Item = (StreamId, Timestamp)>,
@@ -180,8 +180,8 @@ mod tests {
         StreamId(Uuid::from_u128(number))
     }
 
-    /// Decides about streams 1 to 6 of one application, which ended on days 1 to 6, and about stream 7 of
-    /// another application, which ended on day 1.
+    /// Decides what to do with streams 1 to 6 of one application, which ended on days 1 to 6, and with stream
+    /// 7 of another application, which ended on day 1.
     fn decide_for_days(history: usize, summaries: usize, days: u32, now: u32) -> (Vec<u128>, Vec<u128>) {
         let kind = StreamKind::OPERATION;
         let shop = HistoryLine::new(&kind, Some("shop"), Some("ignored beside an application"));

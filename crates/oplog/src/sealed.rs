@@ -19,7 +19,7 @@ impl std::fmt::Debug for SealedFolder {
 }
 
 impl SealedFolder {
-    /// Opens the folder with this name in a state directory, and creates it if it is missing. `given`
+    /// Opens the folder with the given name in a state directory, and creates it if it is missing. `given`
     /// replaces the key in the directory. Returns `None` if nothing has ever been sealed in the directory,
     /// because a key is created only when the log is opened.
     pub fn open(directory: &Path, name: &str, given: Option<LogKey>) -> Result<Option<Self>, LogError> {

@@ -46,7 +46,7 @@ pub struct StreamName {
 }
 
 impl StreamName {
-    /// Creates the name of a stream of a known kind.
+    /// Creates the name of a stream from its kind and ID.
     pub fn with_kind(kind: StreamKind, id: impl Into<StreamId>) -> Self {
         Self { id: id.into(), kind: Some(kind) }
     }
@@ -103,7 +103,7 @@ pub struct Append<F, S, D> {
 /// Records to append, as bytes.
 pub type RawAppend = Append<Record, Record, Record>;
 
-/// Events of one machine that are appended.
+/// Append of one machine's events.
 pub type AppendOf<F> = Append<F, <F as StreamRecords>::Snapshot, <F as StreamRecords>::Details>;
 
 impl<F: StreamRecords> AppendOf<F> {

@@ -11,8 +11,8 @@
 //! note        stream 16 | last sequence 8 LE | ended 1 | crc32 4 LE
 //! ```
 //!
-//! A note whose third field is 2 doesn't belong to a stream. It means that streams up to its ID that have no
-//! other note were removed on purpose, and must not be salvaged from a broken database.
+//! A note whose third field is 2 doesn't belong to a stream. It means that all streams up to its ID without a
+//! note of their own were removed on purpose, and must not be salvaged from a broken database.
 
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

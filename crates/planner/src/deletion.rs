@@ -52,8 +52,8 @@ pub(crate) fn draft_deletions(
 }
 
 /// Moves namespaces so that they outlive their objects. A sync creates a namespace before the first object in
-/// it, regardless of the namespace's wave, so a deletion deletes the namespace after the last object in it.
-/// As in a sync, cluster-scoped objects count as members of the destination namespace.
+/// it, regardless of the namespace's wave. A deletion therefore deletes the namespace after the last object
+/// in it. As in a sync, cluster-scoped objects count as members of the destination namespace.
 fn delay_namespaces(drafts: &mut [TaskDraft], destination: &str) {
     let mut first: BTreeMap<String, i64> = BTreeMap::new();
     for draft in drafts.iter().filter(|draft| !draft.task.gvk.is_namespace()) {

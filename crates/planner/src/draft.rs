@@ -5,7 +5,7 @@ use tidegate_model::{Action, Gvk, Object, ObjectKey, Phase, Task, TaskOptions};
 use crate::findings::FindingSubject;
 use crate::rank::kind_rank;
 
-/// Task without a position in the plan.
+/// Task that doesn't have a position in the plan yet.
 #[derive(Debug)]
 pub(crate) struct TaskDraft {
     /// The task. Its manifest is numbered once the order is known.

@@ -17,7 +17,7 @@ use crate::text::escape;
 /// Live object as it was when the plan was created.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredObservation {
-    /// Task that concerns the object.
+    /// Task for the object.
     pub task: TaskId,
     /// Compared part of the object, without Secret values.
     pub object: Value,

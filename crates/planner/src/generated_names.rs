@@ -16,8 +16,8 @@ use crate::object_scope::object_scope;
 pub(crate) struct GeneratedNames<'r> {
     revision: &'r str,
     started_at: Timestamp,
-    /// Number of each hook, by its position in the input (starting at 0) and phase. Hooks with a unique
-    /// prefix are not included.
+    /// Number in each hook's suffix, by the hook's position in the input (starting at 0) and phase. Hooks
+    /// with a unique prefix are not included.
     suffix_numbers: BTreeMap<(usize, Phase), usize>,
 }
 
@@ -55,7 +55,7 @@ impl<'r> GeneratedNames<'r> {
         Self { revision: &request.revision, started_at, suffix_numbers: turns }
     }
 
-    /// Returns the generated name of the hook at this position in the input. Positions start at 0.
+    /// Returns the generated name of the hook at the given position in the input. Positions start at 0.
     pub fn name_for(&self, place: usize, object: &Object, phase: Phase) -> String {
         let name = generated_hook_name(object.generate_name(), self.revision, phase, self.started_at);
         match self.suffix_numbers.get(&(place, phase)).copied().unwrap_or_default() {

@@ -95,7 +95,7 @@ fn input_selectors(hook: &Object) -> impl Iterator<Item = Result<ResourceSelecto
     })
 }
 
-/// Returns the inputs that a hook specifies but that are missing in the manifests.
+/// Returns a hook's declared inputs that are missing in the manifests.
 pub(crate) fn missing_inputs<'a>(
     hook: &'a Object,
     keys: &'a BTreeSet<ObjectKey>,

@@ -13,8 +13,8 @@ pub(crate) enum SyncRole {
     Hook(Vec<Phase>),
     /// `Skip`: neither applied nor pruned.
     Skip,
-    /// A hook that runs when the application is deleted, or in another type of operation. Excluded from the
-    /// sync.
+    /// A hook that runs when the application is deleted, or in a different type of operation. Excluded from
+    /// the sync.
     OtherHook,
     /// A hook with an unknown type. Excluded from the sync.
     UnknownHook,

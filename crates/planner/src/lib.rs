@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! files ──▶ manifests::parse ──▶ targets ─┐
-//!                                         ├─▶ plan ──▶ Planned { plan, manifests, left_out }
+//!                                         ├─▶ plan ──▶ PlanResult { plan, manifests, excluded }
 //! cluster ─▶ discovery, live objects ─────┘
 //! ```
 //!
@@ -12,22 +12,22 @@
 //!
 //! | module | subject |
 //! |---|---|
-//! | [`manifests`] | objects of a file with their lines, and errors in it |
+//! | [`manifests`] | parsing of manifest files into objects with their lines |
 //! | `targets` | objects to deploy, by key |
-//! | `hooks`, `naming` | hooks: phases, deletion policies, names |
+//! | `hooks`, `generated_names` | hooks: phases, deletion policies, names |
 //! | `waves` | waves of objects |
-//! | `options` | sync options of an object |
-//! | `requests` | `tidegate.dev/*` annotations |
-//! | `kinds`, `availability` | kinds that the cluster serves or the operation defines |
+//! | `sync_options` | sync options of an object |
+//! | `object_settings` | `tidegate.dev/*` annotations |
+//! | `known_kinds`, `availability` | kinds that the cluster serves or the operation defines |
 //! | `object_scope` | scope and namespace of an object |
-//! | `pairing` | live objects of targets, and live objects without a target |
+//! | `pairing` | matching of live objects to targets |
 //! | `diff` | comparison of live objects with targets |
 //! | `resources`, `namespace`, `prune`, `deletion` | actions for each object |
 //! | [`role_bindings`] | bindings that must be recreated to change their role |
-//! | `order` | order of tasks |
-//! | `plan` | the whole plan |
-//! | `find_drift` | validity of stored plans |
-//! | `spec_problems` | problems of an Application's specification |
+//! | `task_order` | order of tasks |
+//! | `plan` | planning from all inputs |
+//! | `drift` | changes that make a stored plan outdated |
+//! | `spec_problems` | errors in an Application's specification |
 
 mod availability;
 mod deletion;

@@ -1,4 +1,4 @@
-//! Namespaces that an operation deploys to, and creation and metadata of the destination namespace.
+//! Namespaces that an operation deploys to, and the task that creates or updates the destination namespace.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -120,7 +120,8 @@ fn namespace_manifest(request: &SyncRequest) -> Option<Object> {
     if has_namespace_metadata(request) {
         let labels = texts(&request.options.namespace_labels);
         let mut given = texts(&request.options.namespace_annotations);
-        // As in Argo CD, so that either tool merges its metadata with existing metadata when it takes over.
+        // Argo CD sets the same option, so either tool merges its metadata with existing metadata when it
+        // takes over.
         given.insert(annotations::SYNC_OPTIONS.to_owned(), Value::from("ServerSideApply=true"));
         if let Some(metadata) = metadata.as_object_mut() {
             if !labels.is_empty() {

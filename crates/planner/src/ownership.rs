@@ -32,7 +32,7 @@ impl OwnershipScope<'_> {
     }
 }
 
-/// Decision about an object: its action, true if a user must confirm it, and the reason.
+/// Decision on an object: its action, true if a user must confirm it, and the reason.
 pub(crate) type Decision = (Action, bool, &'static str);
 
 /// Returns the task for an object that certainly belongs to the application. Objects with uncertain ownership

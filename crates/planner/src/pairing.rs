@@ -1,4 +1,4 @@
-//! Matching of live objects with targets.
+//! Matching of live objects to targets.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -29,7 +29,7 @@ impl<'l> LiveIndex<'l> {
         Self { objects, by_key, has_target: vec![false; objects.len()] }
     }
 
-    /// Returns the object with a key.
+    /// Returns the object with the given key.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Object>> {
         self.objects.get(*self.by_key.get(&key_ref(key))?).map(LiveObject::unpack)
     }

@@ -30,20 +30,20 @@ pub struct PlanInput<'a> {
     pub operation: OperationId,
     /// The sync or deletion to plan.
     pub request: &'a SyncRequest,
-    /// Start time of the operation. Generated hook names contain it, so it must stay the same in all retries.
+    /// Start time of the operation. Generated hook names contain it, so it must be the same in all retries.
     pub started_at: Timestamp,
     /// Targets in input order. They become the manifests of the plan.
     pub targets: Vec<Target>,
     /// Live objects: those that the application tracks, and those listed by [`named_objects`].
     pub live: &'a [LiveObject],
     /// Objects that belong to the application if they have its mark, regardless of their namespace. These are
-    /// the objects that earlier operations in the log wrote and, for a deletion, all objects that the
-    /// application is known to have.
+    /// the objects that earlier operations in the log wrote. For a deletion, they also include all other
+    /// known objects of the application.
     pub inventory: &'a BTreeSet<ObjectKey>,
     /// Hooks that have already succeeded with their current inputs, from
     /// [`unchanged_hooks`](crate::unchanged_hooks).
     pub unchanged_hooks: &'a BTreeSet<ObjectKey>,
-    /// Namespaces that the operation deploys to but that are being deleted.
+    /// Destination namespaces of the operation that are being deleted.
     pub terminating_namespaces: &'a BTreeSet<String>,
     /// Kinds that the cluster serves.
     pub discovery: &'a Discovery,

@@ -93,8 +93,8 @@ impl Drafter<'_> {
         let only_out_of_sync = self.request.options.has("ApplyOutOfSyncOnly=true");
         // Comparing objects is expensive, so it is done only if needed.
         let compares = only_out_of_sync || is_crd(manifest.group(), manifest.kind());
-        // Client-side apply removes fields that are in the last-applied manifest but not in the new one,
-        // regardless of which client applied it.
+        // Client-side apply removes fields that the last-applied manifest contains but the new manifest
+        // doesn't, regardless of which client applied it.
         let noted = live.filter(|live| live.annotation(annotations::LAST_APPLIED).is_some());
         let noted =
             noted.filter(|_| !draft.task.options.server_side).map(|_| sync_options::client_side_managers());

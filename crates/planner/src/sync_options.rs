@@ -147,7 +147,7 @@ pub(crate) fn is_server_side(target: &Object, options: &SyncOptions) -> bool {
         && (has_annotated_option(target, "ServerSideApply=true") || !options.has("ServerSideApply=false"))
 }
 
-/// Returns true if the object may be written by client-side apply when the server refuses a server-side apply
+/// Returns true if the object may be written by client-side apply when the server rejects a server-side apply
 /// (`ServerSideApply=auto`). The object's annotation overrides the application's option.
 pub fn can_fall_back_to_client_side(target: &Object, options: &SyncOptions) -> bool {
     is_server_side(target, options)
@@ -161,14 +161,14 @@ pub(crate) fn is_validated(target: &Object, options: &SyncOptions) -> bool {
     !options.has("Validate=false") && !has_annotated_option(target, "Validate=false")
 }
 
-/// Returns true if an unavailable kind doesn't fail the operation, and the task is tried again later.
+/// Returns true if an unavailable kind doesn't fail the operation. The task is then retried later.
 pub(crate) fn skips_missing_kind(target: &Object, options: &SyncOptions) -> bool {
     options.has("SkipDryRunOnMissingResource=true")
         || has_annotated_option(target, "SkipDryRunOnMissingResource=true")
 }
 
-/// Returns true if the object is excluded from the application's health by its manifest, or by an annotation
-/// on the live object that Tidegate doesn't manage and therefore keeps.
+/// Returns true if the object is excluded from the application's health. The manifest can exclude it, or an
+/// annotation on the live object that Tidegate doesn't manage and therefore keeps.
 pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
     let stays = |live: &&Object| {
         let mut writers = live.field_managers_of("annotations", annotations::IGNORE_HEALTHCHECK);
@@ -179,17 +179,17 @@ pub(crate) fn ignores_health(target: &Object, live: Option<&Object>) -> bool {
     said == Some("true")
 }
 
-/// Returns the managers whose fields Tidegate takes over before a server-side apply, so that fields removed
+/// Returns the managers whose fields Tidegate takes over before a server-side apply. This way, fields removed
 /// from the manifest are also removed from the cluster:
 ///
-/// - the manager specified in the manifest or the application (default: kubectl): fields that it wrote by
+/// - the manager specified in the manifest or the application (default: kubectl): fields that it wrote with
 ///   updates;
-/// - Argo CD's controller, if it marked the object as part of this application: fields that it wrote by
+/// - Argo CD's controller, if it marked the object as part of this application: fields that it wrote with
 ///   applies, client-side or server-side;
-/// - Tidegate itself: fields that it wrote by updates when it created or replaced the object.
+/// - Tidegate itself: fields that it wrote with updates when it created or replaced the object.
 ///
-/// Fields that stay with their manager ([`FieldHandover`]) don't count. If the object is replaced again, it
-/// loses all fields that its manifest lacks, so a takeover isn't needed.
+/// Fields that their manager keeps ([`FieldHandover`]) don't count. If the object is replaced again, it loses
+/// all fields that are missing from its manifest, so a takeover isn't needed.
 pub fn managers_to_take_over(target: &Object, live: &Object, request: &SyncRequest) -> Vec<String> {
     let options = &request.options;
     if !is_server_side(target, options) || is_replaced(target, Some(live), options) {
@@ -295,7 +295,9 @@ pub(crate) fn review_resource(object: &Object, options: &SyncOptions) -> Vec<Rem
         match find_option(word) {
             Some(known) if !known.is_for_resource => remarks.push((
                 "option-without-effect",
-                format!("sync option {word:?} has no effect on a resource; set it on the application"),
+                format!(
+                    "sync option {word:?} has no effect on a resource; set the option on the application"
+                ),
             )),
             Some(known) if is_overridden_without_effect(known, word, options) => remarks.push((
                 "option-without-effect",

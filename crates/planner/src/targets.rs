@@ -76,7 +76,7 @@ fn finding_subject(place: usize, key: &ObjectKey, object: &Object, origin: &Orig
 pub(crate) struct SelectedTargets {
     /// Objects that take part in the sync, in input order.
     pub objects: Vec<SyncTarget>,
-    /// Keys of objects that are in the manifests but that the sync skips. These objects aren't pruned either.
+    /// Keys of objects in the manifests that the sync skips. These objects aren't pruned either.
     pub excluded_keys: BTreeSet<ObjectKey>,
 }
 

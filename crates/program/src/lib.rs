@@ -65,19 +65,19 @@ pub enum RunError {
     #[error("the program was not started because the kernel cannot block its network access: {0}")]
     NotConfined(String),
     /// The program exceeded its time limit.
-    #[error("it did not finish within {} s and was stopped", .0.as_secs_f64())]
+    #[error("the program did not finish within {} s and was stopped", .0.as_secs_f64())]
     Timeout(Duration),
     /// The program exceeded its memory limit.
-    #[error("it was stopped because it used more than {} of memory", format_bytes(*.0))]
+    #[error("the program was stopped because it used more than {} of memory", format_bytes(*.0))]
     Memory(u64),
     /// The program exceeded its output limit.
-    #[error("it was stopped because it printed more than {}", format_bytes(*.0))]
+    #[error("the program was stopped because it printed more than {}", format_bytes(*.0))]
     Output(u64),
     /// The program exited, but a child process outside its group keeps the output open.
-    #[error("it exited but left a child process that keeps its output open")]
+    #[error("the program exited but left a child process that keeps its output open")]
     OutputOpen,
     /// The caller canceled the run.
-    #[error("it was interrupted")]
+    #[error("the program was interrupted")]
     Canceled,
 }
 

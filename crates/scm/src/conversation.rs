@@ -218,7 +218,7 @@ impl<'w> Conversation<'w> {
     }
 
     fn timeout_problem(&self) -> Problem {
-        self.problem(format!("did not answer within {} s", self.response_timeout.as_secs_f64()))
+        self.problem(format!("did not respond within {} s", self.response_timeout.as_secs_f64()))
     }
 
     /// Removes the token from the cache if it came from there. Returns true if the server might accept a new

@@ -60,7 +60,7 @@ impl<'n> App<'n> {
         let ask = || {
             let asked = self.request_token(asking, base, installed.owner.as_deref(), now);
             let text = |error: &Problem| {
-                format!("no token for the GitHub App of Secret {}: {}", self.secret, error.message)
+                format!("cannot get a token for the GitHub App of Secret {}: {}", self.secret, error.message)
             };
             // A missing App must not be reported as a missing repository.
             asked.map_err(|error| TokenFailure {

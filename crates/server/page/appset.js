@@ -140,7 +140,7 @@ function renderHeader(set, response, path) {
       ["Duration", formatElapsed(run.startedAt, run.finishedAt)], ["Requested by", run.initiatedBy], ["Reason", renderCollapsible(run.reason)], ["Order", describeOrder(run)], ["Paused", renderCollapsible(run.pausedBy)],
       ["Deadline", explanation?.secondsUntilDeadline ? `${formatDuration(explanation.secondsUntilDeadline * 1000)} left` : null], ["Next", explanation?.nextPosition], ["Next action", renderCollapsible(response.nextAction?.text)],
     ]) : h("p.quiet", null, set.spec?.strategy?.type === "RollingSync" ? "Strategy RollingSync: no rollout has started yet."
-      : "No progressive sync: each Application is synced by its own policy."),
+      : "No progressive sync: each Application is synced according to its own policy."),
     renderDeletionApproval(set),
     explanation && explanation.awaited.length > 0 ? h("section", { "aria-labelledby": "awaited" }, h("h2", { id: "awaited" }, "Waiting for"),
       h("ul.awaited", null, explanation.awaited.map((item) => h("li", null, h("strong", null, item.subject), ": ", renderCollapsible(item.reason), " ", h("small", null, `for ${formatElapsed(item.since)}`)))),

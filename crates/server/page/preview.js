@@ -57,7 +57,7 @@ function renderSteps(response, namespace) {
 function renderWithoutSteps({ applications }, namespace) {
   const { created, changed, deleted } = applications;
   return [
-    h("p", null, "No progressive sync: each Application is synced by its own policy."),
+    h("p", null, "No progressive sync: each Application is synced according to its own policy."),
     created.length + changed.length + deleted.length === 0 ? h("p.quiet", null, "No Application would be created, updated or deleted.")
       : h("ul", null, created.map((member) => h("li", null, `${member.application}: created`)),
         changed.map((member) => h("li", null, createMemberLink(member, namespace), ": updated", renderFields(member))), deleted.map((member) => renderDeleted(member, namespace))),

@@ -9,7 +9,8 @@ use std::path::PathBuf;
 pub enum ServerError {
     /// The address is reachable from other machines, but no tokens are configured.
     #[error(
-        "--listen {listen} is reachable from other machines but authentication is not configured: add --tokens FILE or --oidc FILE, or listen on 127.0.0.1"
+        "--listen {listen} is reachable from other machines, but authentication is not configured: add \
+         --tokens FILE or --oidc FILE, or listen on 127.0.0.1"
     )]
     MissingTokens {
         /// Configured address.
@@ -17,7 +18,8 @@ pub enum ServerError {
     },
     /// The address cannot be bound.
     #[error(
-        "cannot listen on {listen}: {source}; choose another port with --listen, or stop the process that uses this one"
+        "cannot listen on {listen}: {source}; choose another port with --listen, or stop the process that \
+         uses this port"
     )]
     Bind {
         /// Configured address.

@@ -57,7 +57,7 @@ impl Tls {
                     // reads both files again.
                     Ok(config) => (read.config, read.versions) = (config, from),
                     Err(error) => {
-                        tracing::warn!(%error, "failed to reload the certificate; the previous one stays in use")
+                        tracing::warn!(%error, "failed to reload the certificate; the previous one remains in use")
                     }
                 }
             }

@@ -143,7 +143,7 @@ impl Tokens {
                     // Retry until reading succeeds, but report the failure only once.
                     Err(_) if read.failed_version == Some(version) => {}
                     Err(error) => {
-                        tracing::warn!(%error, "failed to reload the tokens; the previous ones stay valid");
+                        tracing::warn!(%error, "failed to reload the tokens; the previous tokens remain valid");
                         read.failed_version = Some(version);
                     }
                 }

@@ -99,12 +99,13 @@ impl LoadedRules {
         let bytes = match files::read_file(path, BYTES_MAX) {
             Ok(bytes) => bytes,
             Err(error) => {
-                let fault = format!("{shown}: it cannot be read: {error}");
+                let fault = format!("{shown}: cannot read the file: {error}");
                 return self.rules.push(UserRule::Script(Script::unavailable(target, shown, fault)));
             }
         };
         let text = String::from_utf8(bytes).unwrap_or_else(|error| {
-            self.warnings.push(format!("{shown}: it is not valid UTF-8; invalid bytes are read as U+FFFD"));
+            self.warnings
+                .push(format!("{shown}: the file is not valid UTF-8; invalid bytes are read as U+FFFD"));
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         });
         self.rules.push(match file {

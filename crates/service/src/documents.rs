@@ -206,7 +206,7 @@ impl SummaryDocument {
     /// Returns the message to show to people.
     pub fn message(&self) -> String {
         match &self.unknown_kind {
-            Some(kind) => format!("unknown record kind {kind}; it stays unchanged"),
+            Some(kind) => format!("unknown record kind {kind}; the record is left unchanged"),
             None => self.damage.as_ref().or(self.message.as_ref()).cloned().unwrap_or_default(),
         }
     }

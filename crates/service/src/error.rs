@@ -35,9 +35,10 @@ pub enum ServiceError {
     },
     /// Another cluster has replaced the operation's cluster.
     #[error(
-        "operation {operation} was started on a different cluster than the one now at {recorded}: the URL is the same, but the UID of the \
-         namespace kube-system differs; select the old cluster with --context or --kubeconfig, or, if it is gone, terminate the operation \
-         with `tidegate ops terminate {operation}` and start a new one"
+        "operation {operation} was started on a different cluster than the one now at {recorded}: the URL is \
+         the same, but the UID of the namespace kube-system differs; select the old cluster with --context \
+         or --kubeconfig, or, if that cluster no longer exists, terminate the operation with `tidegate ops \
+         terminate {operation}` and start a new one"
     )]
     ClusterReplaced {
         /// The operation.

@@ -22,7 +22,7 @@ pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if u64::try_from(bytes.len()).unwrap_or(u64::MAX) > bytes_max {
-        return Err(invalid_file_error(format!("it is larger than the maximum of {bytes_max} bytes")));
+        return Err(invalid_file_error(format!("the file is larger than the maximum of {bytes_max} bytes")));
     }
     Ok(bytes)
 }
@@ -34,7 +34,7 @@ pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
 /// Returns an error for the same reasons as [`read_file`], and if the content isn't UTF-8.
 pub(crate) fn read_text_file(path: &Path, bytes_max: u64) -> io::Result<String> {
     String::from_utf8(read_file(path, bytes_max)?)
-        .map_err(|_| invalid_file_error("it is not UTF-8 text".to_owned()))
+        .map_err(|_| invalid_file_error("the file is not UTF-8 text".to_owned()))
 }
 
 /// Returns true if a path is a link that leads out of `root`. `root` itself must not contain links.

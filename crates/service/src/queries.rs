@@ -390,7 +390,8 @@ impl Queries {
     fn not_started_error(&self, operation: OperationId) -> Option<ServiceError> {
         let key = self.applications_if_ready()?.application_of_operation(operation)?;
         Some(ServiceError::refused(format!(
-            "operation {operation} of application {key} has not started yet; `tidegate app explain {key}` shows what it waits for"
+            "operation {operation} of application {key} has not started yet; `tidegate app explain {key}` \
+             shows what it is waiting for"
         )))
     }
 

@@ -215,14 +215,15 @@ impl StoredPlans {
             0 => Err(unknown_plan_error(
                 text,
                 format!(
-                    "none with this prefix is stored in {}; plans are stored for {} days, at most the newest {PLANS_PER_APPLICATION_MAX} of an application",
+                    "no plan with this prefix is stored in {}; plans are stored for {} days, and at most the newest {PLANS_PER_APPLICATION_MAX} for each application",
                     self.folder.display(),
                     AGE_MAX.as_secs() / 86_400
                 ),
             )),
             1 => Ok(found.swap_remove(0)),
             more => {
-                Err(unknown_plan_error(text, format!("it is the prefix of {more} plans; use more digits")))
+                let reason = format!("the hash is the prefix of {more} plans; use more digits");
+                Err(unknown_plan_error(text, reason))
             }
         }
     }

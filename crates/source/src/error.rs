@@ -60,7 +60,7 @@ pub enum SourceError {
         reason: String,
     },
     /// The repository has no commits.
-    #[error("repository {repository} has no commits; push one")]
+    #[error("repository {repository} has no commits; push a commit")]
     Empty {
         /// Address of the repository, without secrets.
         repository: String,
@@ -168,7 +168,11 @@ pub enum SourceError {
         is_refusal: bool,
     },
     /// The working folder of a program could not be prepared.
-    #[error("cannot write {}: {reason}; check that the disk of the state directory is not full, and that no other process changes the directory", path.display())]
+    #[error(
+        "cannot write {}: {reason}; check that the disk that contains the state directory is not full, and \
+         that no other process is modifying the directory",
+        path.display()
+    )]
     Workshop {
         /// Path in the state directory.
         path: PathBuf,
@@ -177,7 +181,8 @@ pub enum SourceError {
     },
     /// A file name in the repository is not safe to pass to a program.
     #[error(
-        "{path} has a name that is not safe as an argument of Helm or Kustomize; rename it in the repository"
+        "{path} has a name that is not safe as an argument of Helm or Kustomize; rename the file in the \
+         repository"
     )]
     Name {
         /// Path in the repository, with nonprinting characters escaped.

@@ -40,7 +40,7 @@ pub(crate) fn apply_overrides(
 }
 
 fn apply_content(source: &ApplicationSource, content: &[u8]) -> Result<ApplicationSource, String> {
-    let text = std::str::from_utf8(content).map_err(|_| "it is not UTF-8 text".to_owned())?;
+    let text = std::str::from_utf8(content).map_err(|_| "the file is not UTF-8 text".to_owned())?;
     if text.trim().is_empty() {
         return Ok(source.clone());
     }

@@ -1,6 +1,7 @@
-//! A small, complete example of a custom machine: a chain of operations, in which each operation starts after the previous one
-//! has succeeded. Its outstanding command ensures that an operation with a recorded ID exists, and reports the end of that
-//! operation. Explained in `docs/internals/writing-a-machine.md`.
+//! A small, complete example of a custom machine: a chain of operations, in which each operation starts after
+//! the previous one has succeeded. The machine's outstanding command ensures that an operation with a
+//! recorded ID exists, and reports the end of that operation. Explained in
+//! `docs/internals/writing-a-machine.md`.
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};

@@ -13,7 +13,7 @@ pub struct ConcurrentChange {
 }
 
 impl ConcurrentChange {
-    /// Runs an action before the first write to an object with this name.
+    /// Runs an action before the first write to an object with the given name.
     pub fn before_write(
         inner: Arc<dyn Cluster>,
         name: &'static str,

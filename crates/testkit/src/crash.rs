@@ -19,7 +19,7 @@ pub struct ProcessCrash;
 #[derive(Debug, Default)]
 pub struct CrashPoints {
     passed: AtomicU64,
-    /// Crash point, counted from 1; 0 never crashes.
+    /// Crash point, starting at 1; 0 never crashes.
     crash_point: u64,
     /// True if only file changes are crash points.
     only_file_changes: bool,
@@ -28,12 +28,13 @@ pub struct CrashPoints {
 }
 
 impl CrashPoints {
-    /// Creates a process that crashes at the given crash point, counted from 1; 0 never crashes.
+    /// Creates a process that crashes at the given crash point. Crash points start at 1; 0 never crashes.
     pub fn crash_at(crash_point: u64) -> Arc<Self> {
         Arc::new(Self { crash_point, ..Self::default() })
     }
 
-    /// Creates a process that crashes only at the given file change, counted from 1; 0 never crashes.
+    /// Creates a process that crashes only at the given file change. File changes start at 1; 0 never
+    /// crashes.
     pub fn crash_at_file_change(crash_point: u64) -> Arc<Self> {
         Arc::new(Self { crash_point, only_file_changes: true, ..Self::default() })
     }

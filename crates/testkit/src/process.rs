@@ -109,7 +109,7 @@ impl World {
         self.run_current_operation(sync, &mut Vec::new())
     }
 
-    /// Sets the number from which operation IDs are counted.
+    /// Sets the number at which operation IDs start.
     pub fn number_from(&mut self, number: u128) {
         self.operation_number = number;
     }
@@ -119,7 +119,7 @@ impl World {
         self.operation_number
     }
 
-    /// Runs the operation that was started without crashes, with user actions.
+    /// Runs the current operation to its end, with user actions but without crashes.
     pub fn run_current_operation(&self, sync: &SyncSpec, script: &mut Vec<UserAction>) -> OperationView {
         match self.run_process(sync, script, &CrashPoints::crash_at(0)) {
             ProcessEnd::Finished(view) => *view,
@@ -256,8 +256,9 @@ impl World {
         subscriber.events.push(event);
     }
 
-    /// Checks a subscriber that was connected in all processes, resumed at its last position each time, and then read the rest
-    /// from the log. It must have received each event of an operation exactly once. Otherwise returns the error.
+    /// Returns an error if the subscriber didn't receive each event of an operation exactly once. The
+    /// subscriber was connected in all processes, resumed at its last position each time, and then read the
+    /// rest from the log.
     pub fn find_event_error(&self, operation: OperationId) -> Option<String> {
         let subscriber = self.subscriber.lock().unwrap();
         let mut received: Vec<Event> =

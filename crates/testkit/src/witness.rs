@@ -7,7 +7,7 @@ use tidegate_cluster::sim::{AuditEntry, SimCluster, Verb};
 use tidegate_lifecycle::operation::OperationView;
 use tidegate_model::{Object, OperationId, OperationPhase, ResultCode, annotations};
 
-/// Data to compare between a disturbed and an undisturbed run.
+/// Data that must be the same in a disturbed and an undisturbed run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Witness {
     /// First successful write of each kind to each object, in the order of execution.

@@ -73,7 +73,7 @@ pub enum ProblemCause {
         limit: usize,
     },
     /// Aliases expand to far more values than the text contains.
-    #[error("its aliases (`*name`) expand to {what}; replace the aliases with their values")]
+    #[error("the aliases (`*name`) expand to {what}; replace the aliases with their values")]
     AliasBomb {
         /// Limit that was exceeded.
         what: String,

@@ -113,8 +113,8 @@ fn the_approvers_of_the_application_and_of_its_project_must_approve() {
         (Some("ben"), Some("cleo"), ann, &["cleo", "ben"], true),
         (Some("others"), Some("ben, ann"), ann, &["ann"], false),
         (Some("others"), Some("ben, ann"), ann, &["ben"], true),
-        // Everyone differs from an automated requester. If the requester is unknown, no one is certain to
-        // differ.
+        // Any person differs from an automated requester. If the requester is unknown, no person is certain
+        // to differ.
         (None, Some("others"), PlanAuthor::Automated, &["ann"], true),
         (None, Some("others"), PlanAuthor::Unknown, &["ann"], false),
         (None, Some("ann"), PlanAuthor::Unknown, &["ann"], true),
@@ -224,7 +224,7 @@ fn a_refused_approver_gets_the_list_of_approvers() {
             .to_string();
         assert!(refused.contains(&format!(" other than {who}")), "{refused}");
     }
-    // Only ann may approve, but a different person than the requester must, so a request by ann can never be
+    // Only ann may approve, but the approver must not be the requester, so a request by ann can never be
     // approved.
     let alone = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("ann, others")]);
     let who = alone.describe_missing(ann, &[]).unwrap();
@@ -337,7 +337,7 @@ fn the_requester_is_stored_with_the_plan() {
         (operation_request("", true), PlanAuthor::Automated),
         (operation_request("applicationset-controller", true), PlanAuthor::Automated),
         (operation_request("", false), PlanAuthor::Unknown),
-        // A person can't use the name of automated requests.
+        // People can't use the name that is reserved for automated requests.
         (operation_request(AUTOMATED_REQUESTER, false), PlanAuthor::Unknown),
     ] {
         assert_eq!(PlanAuthor::from_name(plan_author(&asked)), author);

@@ -58,7 +58,8 @@ impl DeletionRequester {
         found.with_limits().filter(|_| apart <= SAME_DELETION_MAX)
     }
 
-    /// Returns the requester for an Application that is deleted at this time as part of its ApplicationSet.
+    /// Returns the requester for an Application that is deleted at the given time as part of its
+    /// ApplicationSet.
     #[must_use]
     pub fn for_member_of(&self, set: &str, at: Time) -> Self {
         Self { set: truncate_line(set, NAME_MAX), at, ..self.clone() }
@@ -95,7 +96,7 @@ impl DeletionRequester {
     }
 }
 
-/// Converts a text to a single line of at most `most` characters.
+/// Converts a string to a single line of at most `most` characters.
 fn truncate_line(text: &str, most: usize) -> String {
     normalize_reason(text).chars().take(most).collect()
 }

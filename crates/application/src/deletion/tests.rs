@@ -133,7 +133,7 @@ fn the_delay_of_a_deletion_is_reported() {
     asked.set_info(operation::ID_INFO, "0a");
     busy.operation = Some(asked);
     let message = condition_message(&mut busy);
-    assert!(message.contains("is deleted when operation"), "{message}");
+    assert!(message.contains("will be deleted when operation"), "{message}");
     assert!(message.contains("`tidegate app terminate web` terminates that operation"), "{message}");
     // The user restores the application's file.
     let mut back = application(&[RESOURCES_FINALIZER], true);
@@ -150,12 +150,16 @@ fn the_delay_of_a_deletion_is_reported() {
     });
     kept.status.sync.get_or_insert_default().status = SyncStatusCode::Synced;
     kept.status.resources = vec![Default::default()];
-    assert!(condition_message(&mut kept).starts_with("its objects are kept; "), "the finalizers still exist");
+    assert!(
+        condition_message(&mut kept).starts_with("the application's objects are kept; "),
+        "the finalizers still exist"
+    );
     assert_eq!(kept.status.resources.len(), 1);
     finish_operation(&mut kept, Cascade::Foreground, OperationPhase::Succeeded, NOW);
     let message = condition_message(&mut kept);
     assert!(
-        message.starts_with("its objects are deleted; ") && message.contains("example.com/b"),
+        message.starts_with("the application's objects have been deleted; ")
+            && message.contains("example.com/b"),
         "{message}"
     );
     assert_eq!(kept.status.sync.unwrap().status, SyncStatusCode::Unknown);
@@ -185,8 +189,8 @@ fn a_repeated_deletion_request_joins_the_first() {
     }
 }
 
-/// An approval counts either by the time that it contains or by when it was written, because the approver's
-/// clock may be behind the API server's clock.
+/// An approval counts if either the time in it or the time at which it was written is after the request,
+/// because the approver's clock may be behind the API server's clock.
 #[test]
 fn an_approval_counts_if_it_is_newer_than_the_request() {
     let early = Timestamp::from_millis(NOW.as_millis() - 3_600_000).to_string();

@@ -92,8 +92,8 @@ pub fn last_approval(set: &ApplicationSet) -> Option<DeletionApproval> {
 }
 
 /// Returns the ApplicationSet without a command's permit after the deletions were executed. If the permit
-/// remained, it would apply again to the same output. The approver stays recorded. Returns `None` if there is
-/// no permit to remove. A permit that a user wrote into the annotation is kept.
+/// remained, it would apply again to the same output. The approver remains recorded. Returns `None` if the
+/// ApplicationSet doesn't have a command's permit. A permit that a user wrote into the annotation is kept.
 pub fn without_used_approval(set: &ApplicationSet) -> Option<ApplicationSet> {
     let permit = set.metadata.annotations.get(DELETIONS_APPROVED_ANNOTATION)?;
     last_approval(set).filter(|approval| approval.token == *permit)?;

@@ -21,7 +21,7 @@ pub const MAX_DELETIONS_ANNOTATION: &str = "tidegate.dev/max-deletions";
 pub const DELETIONS_APPROVED_ANNOTATION: &str = "tidegate.dev/deletions-approved";
 /// Maximum number of blocked deletions listed in a message.
 const NAMES_SHOWN_MAX: usize = 5;
-/// Number of digest bytes in a token, which is short enough to type.
+/// Number of digest bytes in a token. The number is small, so that users can type the token.
 const TOKEN_BYTES: usize = 6;
 
 /// Permit for deletions that exceed the limit.
@@ -38,10 +38,10 @@ pub struct DeletionPermit {
 pub enum DeletionsBlocked {
     /// The number of deletions exceeds the limit.
     #[error(
-        "{} of its {members} Applications are no longer generated ({}), and at most {most} Applications are \
-         deleted at once (`{MAX_DELETIONS_ANNOTATION}`), so none of them is deleted. Fix the generators; or, \
-         to delete the Applications, run `tidegate appset approve {set} --deletions {token}`, or annotate \
-         the ApplicationSet with `{DELETIONS_APPROVED_ANNOTATION}: {token}`",
+        "{} of its {members} Applications are no longer generated ({}), but at most {most} Applications may \
+         be deleted at once (`{MAX_DELETIONS_ANNOTATION}`), so none of them will be deleted. Fix the \
+         generators; or, to delete the Applications, run `tidegate appset approve {set} --deletions \
+         {token}`, or annotate the ApplicationSet with `{DELETIONS_APPROVED_ANNOTATION}: {token}`",
         .deleted.len(),
         shown_names(.deleted)
     )]
@@ -58,7 +58,9 @@ pub enum DeletionsBlocked {
         token: String,
     },
     /// The limit in the annotation is invalid.
-    #[error("the annotation {MAX_DELETIONS_ANNOTATION}: {0}. No Application is deleted until this is fixed")]
+    #[error(
+        "the annotation {MAX_DELETIONS_ANNOTATION}: {0}. No Applications will be deleted until this is fixed"
+    )]
     Invalid(#[from] InvalidMaxDeletions),
 }
 
@@ -105,8 +107,9 @@ fn shown_names(going: &[String]) -> String {
     }
 }
 
-/// Returns the token for the generated names. Using the token approves that only these Applications remain.
-/// It remains valid until all other Applications are deleted, and isn't valid for any other output.
+/// Returns the token for the generated names. Using the token approves an output in which only these
+/// Applications remain. The token is valid until all other Applications are deleted, and isn't valid for any
+/// other output.
 fn approval_token(generated: &AppSetOutput) -> String {
     let names: BTreeSet<&String> = generated.applications.keys().chain(generated.rejected.keys()).collect();
     let mut digest = Sha256::new();

@@ -90,7 +90,7 @@ pub struct RolloutOptions {
     pub on_new_targets: Option<OnNewTargets>,
     /// Maximum time for which an Application may be Pending.
     pub pending_timeout: Option<Duration>,
-    /// Action to take after that time.
+    /// Action to take when an Application has been Pending for longer.
     pub on_pending: Option<OnPending>,
 }
 

@@ -1,8 +1,8 @@
-//! Starting progressive syncs, and determining the inputs for running ones.
+//! Rules for starting progressive syncs, and for the inputs of running ones.
 //!
-//! A rollout has targets. An Application that a step selects has a target that consists of its specification
-//! and the current revisions of its sources. If the targets differ, it is a different rollout. Operations of
-//! the Applications don't affect the targets.
+//! A rollout has targets. If a step selects an Application, its target consists of its specification and the
+//! current revisions of its sources. Different targets mean a different rollout. Operations of the
+//! Applications don't affect the targets.
 
 mod annotation;
 mod not_running;
@@ -32,7 +32,7 @@ pub use targets::{TargetIdentities, awaited_comparison_message, target_revisions
 /// Requester of rollouts, as recorded in the log and in the Applications.
 pub const ROLLOUT_REQUESTER: &str = SyncRequest::ROLLOUT_REQUESTER;
 
-/// Current state of an Application, as far as rollouts need it.
+/// The parts of an Application's current state that rollouts need.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct KnownMember {
     /// Current revisions, one per source. These are commits rather than branches.
@@ -48,13 +48,13 @@ pub struct KnownMember {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RolloutRequestError {
     /// A step is invalid.
-    #[error("{0}. No Application is synced until this is fixed")]
+    #[error("{0}. No Applications will be synced until this is fixed")]
     InvalidStep(#[from] InvalidStep),
     /// The annotation is invalid.
-    #[error("{0}. No Application is synced until this is fixed")]
+    #[error("{0}. No Applications will be synced until this is fixed")]
     InvalidAnnotation(#[from] InvalidRolloutAnnotation),
     /// The rules for ignored fields are invalid, so the targets are unknown.
-    #[error("spec.ignoreApplicationDifferences: {0}. No Application is synced until this is fixed")]
+    #[error("spec.ignoreApplicationDifferences: {0}. No Applications will be synced until this is fixed")]
     InvalidIgnoreRules(IgnoreError),
     /// The revisions of some Applications are unknown.
     #[error("the progressive sync starts when the source revisions of these Applications are resolved: {0}")]
@@ -187,7 +187,7 @@ fn was_interrupted(rollout: &Rollout) -> bool {
 }
 
 /// Returns true if an Application no longer has the target that the rollout brought it to. Applications that
-/// the rollout never brought to their targets are excluded, because users have decided about them.
+/// the rollout never brought to their targets are excluded, because users have already dealt with them.
 fn has_departed_member(rollout: &Rollout, request: &Request) -> bool {
     selected_members(&request.steps, &request.members).filter(|member| member.done_by.is_none()).any(
         |member| {

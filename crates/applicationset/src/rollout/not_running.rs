@@ -40,15 +40,16 @@ pub fn describe_situation(
     let name = qualified_name(set);
     if set.metadata.deletion_timestamp.is_some() {
         return format!(
-            "it is being deleted without an ordered deletion; `tidegate appset explain {name}` shows what it waits for"
+            "it is being deleted without an ordered deletion; `tidegate appset explain {name}` shows what it \
+             is waiting for"
         );
     }
     if !is_progressive(set, options) {
-        return "it has no progressive sync (strategy RollingSync with steps): each Application is synced by its own policy, and `tidegate app sync NAME` syncs one".to_owned();
+        return "it has no progressive sync (strategy RollingSync with steps): each Application is synced according to its own policy, and `tidegate app sync NAME` syncs one".to_owned();
     }
     let Some(last) = last else {
         return format!(
-            "it has had no progressive sync yet; one starts when an Application is not at its target, and \
+            "it has not had a progressive sync yet; one starts when an Application is not at its target, and \
              `tidegate appset explain {name}` shows its state"
         );
     };

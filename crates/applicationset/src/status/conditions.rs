@@ -13,15 +13,15 @@ const RESOURCES_UP_TO_DATE: &str = "ResourcesUpToDate";
 const ROLLOUT_PROGRESSING: &str = "RolloutProgressing";
 /// Condition type specific to Tidegate: a problem with the deletion of the ApplicationSet.
 const DELETION_ORDER_WARNING: &str = "DeletionOrderWarning";
-/// Reason of this condition.
+/// Reason for the condition `DeletionOrderWarning`.
 pub const FOREGROUND_DELETION_REASON: &str = "ForegroundDeletion";
 /// Condition type specific to Tidegate: an Application delays the progressive sync.
 const ROLLOUT_HELD_WARNING: &str = "RolloutHeldWarning";
-/// Reason of this condition.
+/// Reason for the condition `RolloutHeldWarning`.
 const PENDING_TIMEOUT_REASON: &str = "PendingTimeout";
 /// Condition type specific to Tidegate: ApplicationSet settings that have no effect.
 const SPEC_WARNING: &str = "SpecWarning";
-/// Reason of this condition.
+/// Reason for the condition `SpecWarning`.
 const NO_EFFECT_REASON: &str = "NoEffect";
 const TRUE: &str = "True";
 const FALSE: &str = "False";
@@ -29,7 +29,7 @@ const FALSE: &str = "False";
 /// truncated.
 const MESSAGE_MAX: usize = 8 << 10;
 
-/// Reason of a condition.
+/// Reason for a condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConditionReason {
     /// A generator has failed.

@@ -38,7 +38,7 @@ pub enum RolloutStatus {
     Known {
         /// True if the progressive sync is running.
         is_progressing: bool,
-        /// Reason of the condition.
+        /// Reason for the condition.
         reason: String,
         /// Description of the progress.
         message: String,

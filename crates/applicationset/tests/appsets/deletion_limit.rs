@@ -89,7 +89,7 @@ fn blocked_deletions_do_not_block_other_changes() {
     assert_eq!(describe_changes(&done), "+new");
     let failure = done.failure().unwrap();
     assert_eq!(failure.reason, ConditionReason::DeleteApplicationError);
-    let said = "7 of its 8 Applications are no longer generated (a, b, c, d, e and 2 more), and at most 3 Applications";
+    let said = "7 of its 8 Applications are no longer generated (a, b, c, d, e and 2 more), but at most 3 Applications";
     assert!(failure.message.starts_with(said), "{}", failure.message);
 }
 

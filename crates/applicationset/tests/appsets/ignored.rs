@@ -41,9 +41,8 @@ fn ignored_settings_are_named_with_the_reason() {
             json!({"type": "RolingSync", "rollingSync": steps}),
             &[],
             &on,
-            &[
-                "spec.strategy.type \"RolingSync\" is unknown, so each Application is synced by its own policy; use AllAtOnce or RollingSync",
-            ],
+            &["spec.strategy.type \"RolingSync\" is unknown, so each Application is synced according to \
+                 its own policy; use AllAtOnce or RollingSync"],
         ),
         (json!({"type": "rollingSync", "rollingSync": steps}), &[], &on, &["\"rollingSync\" is unknown"]),
         (json!({"type": "RollingSync"}), &[], &on, &["spec.strategy.rollingSync has no steps"]),

@@ -616,10 +616,10 @@ fn a_request_without_a_running_rollout_is_rejected_with_a_remedy() {
             true,
             "`tidegate appset retry argocd/fleet`, without --app and --step",
         ),
-        (&appset_with_steps(), None, false, "it has had no progressive sync yet"),
-        (&plain, None, false, "each Application is synced by its own policy"),
+        (&appset_with_steps(), None, false, "it has not had a progressive sync yet"),
+        (&plain, None, false, "each Application is synced according to its own policy"),
         // The strategy has changed since the rollout.
-        (&plain, cut.rollout(), false, "each Application is synced by its own policy"),
+        (&plain, cut.rollout(), false, "each Application is synced according to its own policy"),
         (&deleted, cut.rollout(), false, "it is being deleted"),
     ] {
         let told = describe_situation(set, last, &options);

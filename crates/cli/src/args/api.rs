@@ -11,26 +11,27 @@ use super::values;
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Page and HTTP API")]
 pub struct ApiArgs {
-    /// Address of the web page and the HTTP API: a port on this machine, or ADDRESS:PORT; `off` disables both.
-    /// Addresses that other machines can reach require --tokens or --oidc [default with --apps: port 8480 on this
-    /// machine, or another free port; the printed URL grants access]
+    /// Address of the web page and the HTTP API: a port on localhost, ADDRESS:PORT, or `off` to disable both. Addresses
+    /// that other machines can reach require --tokens or --oidc [default with --apps: port 8480 on localhost, or
+    /// another free port; the URL printed at startup grants access]
     #[arg(long, value_name = "ADDRESS", value_parser = parse_listen_address)]
     pub listen: Option<ListenAddress>,
     /// File with one API token per line: NAME ROLE sha256:HEX, where ROLE is read-only or operator [default: read-only
     /// access from this machine]
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub tokens: Option<PathBuf>,
-    /// File with the OpenID provider for logins on the web page: issuer, clientId, url, and group roles
+    /// File that configures the OpenID provider for logging in to the web page: issuer, clientId, url, and the roles of
+    /// groups
     #[arg(long, value_name = "FILE", requires = "listen", value_parser = values::path_parser())]
     pub oidc: Option<PathBuf>,
     /// Secrets that authenticate webhook events from Git providers (/api/webhook): a file with keys such as
     /// webhook.github.secret, or a folder with one file per key
     #[arg(long, value_name = "PATH", requires = "listen", value_parser = values::path_parser())]
     pub webhook_secrets: Option<PathBuf>,
-    /// TLS certificates, in PEM format
+    /// File with the TLS certificates for --listen, in PEM format
     #[arg(long, value_name = "FILE", requires = "tls_key", requires = "listen", value_parser = values::path_parser())]
     pub tls_cert: Option<PathBuf>,
-    /// TLS private key, in PEM format
+    /// File with the TLS private key for --tls-cert, in PEM format
     #[arg(long, value_name = "FILE", requires = "tls_cert", value_parser = values::path_parser())]
     pub tls_key: Option<PathBuf>,
     /// File with webhook and chat targets to notify when operations start, end or miss a deadline

@@ -1,4 +1,4 @@
-//! Arguments of `app`.
+//! Arguments for `app`.
 
 use std::time::Duration;
 
@@ -14,9 +14,10 @@ use super::values::{self, LabelConditions};
 /// Lists, shows and syncs Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The commands use the running `tidegate serve` of the state directory. With --server, they use the \
-API of a remote service; with --kube, they use the resources in a cluster, without a service. NAME \
-is an application's name, or NAMESPACE/NAME. -o json and -o yaml print the complete resources.
+By default, the commands connect to the `tidegate serve` that is running in the state directory. \
+With --server, they call the API of a remote service. With --kube, they access the resources in a \
+cluster directly, without a service. NAME is an application's name or NAMESPACE/NAME. -o json and \
+-o yaml print complete resources.
 
 Examples:
   tidegate app list
@@ -44,13 +45,13 @@ pub enum AppCommand {
         #[command(flatten)]
         transport: TransportArgs,
     },
-    /// Show an application: its specification, its status and its errors
+    /// Show an application's specification, status and errors
     Get(SingleAppArgs),
-    /// Show the successful syncs of an application
+    /// List an application's successful syncs
     History(SingleAppArgs),
     /// Sync applications and wait for the results
     Sync(AppSyncArgs),
-    /// Plan a sync of an application and store the plan under its hash, or show a stored plan
+    /// Plan an application's sync and store the plan under its hash, or show a stored plan
     Plan(AppPlanArgs),
     /// List the stored plans of one or all applications
     Plans {
@@ -71,7 +72,7 @@ pub enum AppCommand {
         name: String,
         #[command(flatten)]
         revisions: RevisionArgs,
-        /// Stored plan whose changes to show instead: its hash, or the first digits of it
+        /// Show the changes in this stored plan instead; specify its hash or the first digits of its hash
         #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions"])]
         plan: Option<String>,
         /// Output format
@@ -80,7 +81,7 @@ pub enum AppCommand {
         #[command(flatten)]
         transport: TransportArgs,
     },
-    /// Terminate the running operation of an application
+    /// Terminate an application's running operation
     Terminate {
         /// Name of the application
         name: String,
@@ -93,19 +94,19 @@ pub enum AppCommand {
     Explain(SingleAppArgs),
     /// Delete applications and their objects, in reverse sync order
     Delete(AppDeleteArgs),
-    /// Roll an application back to an earlier sync, without hooks, and wait for the result
+    /// Roll an application back to an earlier sync without running hooks, and wait for the result
     Rollback(AppRollbackArgs),
     /// Read an application's repository, compare it with the cluster, and wait for the result
     Refresh {
         /// Name of the application
         name: String,
-        /// Read and parse the manifests again
+        /// Render the manifests again instead of using cached ones
         #[arg(long)]
         hard: bool,
         #[command(flatten)]
         transport: TransportArgs,
     },
-    /// Wait until applications are Synced and Healthy, and no operation is running
+    /// Wait until applications are Synced and Healthy and have no running operation
     Wait(AppWaitArgs),
 }
 
@@ -117,7 +118,7 @@ Exit codes:
   1  differences
   2  error, or invalid input or usage";
 
-/// Arguments of `app rollback`.
+/// Arguments for `app rollback`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 A rollback is refused while automated sync is enabled, because the next sync would deploy the \
@@ -125,10 +126,10 @@ newest revision again.")]
 pub struct AppRollbackArgs {
     /// Name of the application
     pub name: String,
-    /// ID of the sync, from `tidegate app history` [default: the sync before the newest]
+    /// ID of the sync to roll back to, as listed by `tidegate app history` [default: the second newest sync]
     #[arg(value_name = "ID")]
     pub id: Option<i64>,
-    /// Delete objects that did not exist at that sync
+    /// Delete objects that are not in the manifests of the earlier sync
     #[arg(long)]
     pub prune: bool,
     /// Output format
@@ -165,7 +166,7 @@ pub struct SingleAppArgs {
     pub transport: TransportArgs,
 }
 
-/// Selection of applications; without a filter, all of them.
+/// Filters that select applications. Without filters, all applications are selected.
 #[derive(Clone, Debug, Args)]
 pub struct ApplicationFilterArgs {
     /// Select applications in this project (repeatable)
@@ -174,7 +175,7 @@ pub struct ApplicationFilterArgs {
     /// Select applications with these labels: KEY, !KEY, KEY=VALUE or KEY!=VALUE, separated by commas
     #[arg(short = 'l', long = "selector", value_name = "LABELS", value_parser = values::parse_label_conditions)]
     pub labels: Option<LabelConditions>,
-    /// Select applications with a source in this repository; any form of its URL matches
+    /// Select applications with a source in this repository; any form of the repository's URL matches
     #[arg(short, long = "repo", value_name = "URL")]
     pub repository: Option<String>,
 }
@@ -190,22 +191,22 @@ impl ApplicationFilterArgs {
 /// Revisions to which an application is synced.
 #[derive(Clone, Debug, Args)]
 pub struct RevisionArgs {
-    /// Branch, tag or commit [default: the application's revision]
+    /// Branch, tag or commit to use [default: the application's target revision]
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
-    /// Branch, tag or commit for one of several sources, which the matching --source-positions selects (repeatable)
+    /// Branch, tag or commit for the source at the corresponding --source-positions (repeatable)
     #[arg(long, value_name = "REVISION", conflicts_with = "revision", requires = "positions")]
     pub revisions: Vec<String>,
-    /// Position of a source, counted from 1; give one for each --revisions, in the same order (repeatable)
+    /// Position of a source, starting at 1; specify one position for each --revisions, in the same order (repeatable)
     #[arg(long = "source-positions", value_name = "N", requires = "revisions")]
     pub positions: Vec<usize>,
 }
 
-/// Arguments of `app sync`.
+/// Arguments for `app sync`.
 #[derive(Clone, Debug, Args)]
 #[command(group = ArgGroup::new("who").args(["names", "projects", "labels", "repository"]).required(true).multiple(true), after_help = "\
-The command requests the syncs one after the other and waits for all of them. If a sync is \
-refused, the others continue.
+The command requests the syncs one after the other and waits for all results. If a sync is refused, \
+the other syncs continue.
 
 Examples:
   tidegate app sync backend
@@ -222,20 +223,20 @@ pub struct AppSyncArgs {
     /// Delete objects that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Validate on the server without writing anything
+    /// Validate the objects on the API server without writing anything
     #[arg(long)]
     pub dry_run: bool,
     /// Sync only this resource, without hooks: GROUP:KIND:NAMESPACE/NAME (repeatable)
     #[arg(long = "resource", value_name = "RESOURCE", value_parser = values::parse_resource_selector)]
     pub resources: Vec<ResourceSelector>,
-    /// Stored plan to execute exactly: its hash, or the first digits of it
+    /// Execute exactly this stored plan; specify its hash or the first digits of its hash
     #[arg(long, value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "dry_run", "resources", "policy", "projects", "labels", "repository"])]
     pub plan: Option<String>,
-    /// Execute the plan even if its objects have changed in fields that the plan does not set
+    /// Execute the stored plan even if fields that it does not set have changed in the cluster
     #[arg(long, requires = "plan")]
     pub allow_drift: bool,
-    /// Action if another operation of the application is running: refuse this sync, queue it until the other operation
-    /// ends, or supersede the other operation if it is waiting or has failed and none of its hooks is running
+    /// Behavior if the application already has a running operation: refuse the new sync, queue it until the operation
+    /// ends, or supersede the operation if it is waiting or has failed and none of its hooks is running
     #[arg(long, value_enum, value_name = "POLICY", default_value_t)]
     pub policy: ConcurrencyPolicyArg,
     /// Print hook output to standard error while hooks are running
@@ -252,11 +253,11 @@ pub struct AppSyncArgs {
     pub transport: TransportArgs,
 }
 
-/// Arguments of `app plan`.
+/// Arguments for `app plan`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The command does not change the cluster. `tidegate app sync NAME --plan HASH` executes the plan \
-later, exactly or not at all.
+The command does not change the cluster. To execute the plan later, run `tidegate app sync NAME \
+--plan HASH`, which either executes exactly this plan or refuses it.
 
 Examples:
   tidegate app plan backend
@@ -265,7 +266,7 @@ Examples:
 pub struct AppPlanArgs {
     /// Name of the application
     pub name: String,
-    /// Stored plan to show instead of creating a plan: its hash, or the first digits of it
+    /// Show this stored plan instead of creating a plan; specify its hash or the first digits of its hash
     #[arg(value_name = "HASH", conflicts_with_all = ["revision", "revisions", "prune", "resources"])]
     pub hash: Option<String>,
     #[command(flatten)]
@@ -283,11 +284,11 @@ pub struct AppPlanArgs {
     pub transport: TransportArgs,
 }
 
-/// Arguments of `app approve`.
+/// Arguments for `app approve`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The annotation tidegate.dev/approvers on the application and on its project lists the permitted \
-approvers.
+The annotation tidegate.dev/approvers on the application and on its project lists the people who \
+may approve.
 
 Examples:
   tidegate app approve backend 3f2a9c41d07b
@@ -311,9 +312,9 @@ pub enum ConcurrencyPolicyArg {
     // The sync is refused.
     #[default]
     Refuse,
-    // The sync starts when the other operation is over.
+    // The sync starts when the other operation has ended.
     Queue,
-    // The other operation is ended if it waits or has failed, once its running hooks have ended.
+    // The other operation is ended if it is waiting or has failed, as soon as its running hooks have finished.
     Supersede,
 }
 
@@ -327,10 +328,10 @@ impl From<ConcurrencyPolicyArg> for ClaimConflictPolicy {
     }
 }
 
-/// Arguments of `app wait`.
+/// Arguments for `app wait`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --sync, --health and --operation, the command waits for all three.
+If none of --sync, --health and --operation is set, the command waits for all three conditions.
 
 Examples:
   tidegate app wait
@@ -360,7 +361,7 @@ pub struct AppWaitArgs {
     pub transport: TransportArgs,
 }
 
-/// Arguments of the deletion.
+/// Arguments for `app delete`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -372,11 +373,11 @@ pub struct AppDeleteArgs {
     /// Names of the applications
     #[arg(value_name = "NAME", required = true)]
     pub names: Vec<String>,
-    /// Delete objects after the objects they own (foreground), before the objects they own (background), or not at all
-    /// (orphan)
+    /// Delete each object after the objects it owns (foreground), before the objects it owns (background), or not at
+    /// all (orphan)
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub cascade: CascadeArg,
-    /// Skip deletion hooks; --cascade orphan never runs them
+    /// Do not run deletion hooks; with --cascade orphan, they never run
     #[arg(long)]
     pub no_hooks: bool,
     /// Perform the deletion; without --yes, only print what would be deleted

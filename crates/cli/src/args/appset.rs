@@ -1,4 +1,4 @@
-//! Arguments of `appset`.
+//! Arguments for `appset`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::values;
 /// Shows what ApplicationSets generate, and controls the managed ones.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-generate, plan and delete --plan -f only read files. The other commands use the running `tidegate \
-serve` of the state directory, or the API of a remote service with --server. NAME is an \
-ApplicationSet's name, or NAMESPACE/NAME.
+`generate`, `plan` and `delete --plan -f` read ApplicationSets from files. The other commands \
+connect to the `tidegate serve` that is running in the state directory or, with --server, to the \
+API of a remote service. NAME is an ApplicationSet's name or NAMESPACE/NAME.
 
 Examples:
   tidegate appset plan -f fleet.yaml
@@ -32,9 +32,9 @@ pub struct AppSetArgs {
 /// Subcommands of `appset`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum AppSetCommand {
-    /// Print the Applications that ApplicationSets in files generate, without changing anything
+    /// Print the Applications that the ApplicationSets in files generate, without changing anything
     Generate(GenerateArgs),
-    /// Show the order in which generated Applications are synced and deleted, without changing anything
+    /// Show the order in which generated Applications would be synced and deleted, without changing anything
     Plan(AppSetPlanArgs),
     /// List all ApplicationSets
     List {
@@ -44,7 +44,7 @@ pub enum AppSetCommand {
         #[command(flatten)]
         service: ServiceArgs,
     },
-    /// Show an ApplicationSet: its conditions and its Applications
+    /// Show an ApplicationSet's conditions and Applications
     Get(SingleAppSetArgs),
     /// Show the steps of an ApplicationSet's progressive sync or deletion
     Status(SingleAppSetArgs),
@@ -52,14 +52,15 @@ pub enum AppSetCommand {
     Explain(SingleAppSetArgs),
     /// List past and current rollouts and deletions of one or all ApplicationSets, including deleted ApplicationSets
     Runs(RunsArgs),
-    /// Show a rollout or deletion: its steps, each Application's result, decisions with their reasons, and waiting
+    /// Show the steps of a rollout or deletion, each Application's result, decisions with their reasons, and waiting
     /// times
     ShowRun(ShowRunArgs),
-    /// Export the complete record of a rollout or deletion to a file, for an incident or a change request
+    /// Export the complete record of a rollout or deletion to a file, for example for an incident report or a change
+    /// request
     ExportRun(ExportRunArgs),
-    /// Approve a step that is waiting for approval, or blocked deletions
+    /// Approve a step that is waiting for approval, or approve blocked deletions
     Approve(StepRequestArgs),
-    /// Pause a progressive sync or deletion: running work continues, but nothing new starts
+    /// Pause a progressive sync or deletion; running operations continue, but no new ones start
     Pause(AppSetRequestArgs),
     /// Resume a paused progressive sync or deletion
     Resume(AppSetRequestArgs),
@@ -67,32 +68,32 @@ pub enum AppSetCommand {
     Skip(AppSetSkipArgs),
     /// Retry an Application, all failed Applications of a step, or the whole progressive sync
     Retry(MemberRequestArgs),
-    /// Stop running work and end the progressive sync or deletion
+    /// Terminate a progressive sync or deletion and its running operations
     Terminate(AppSetRequestArgs),
-    /// Run the generators of an ApplicationSet now
+    /// Run an ApplicationSet's generators now
     Refresh {
         /// Name of the ApplicationSet
         name: String,
         #[command(flatten)]
         service: ServiceArgs,
     },
-    /// Delete an ApplicationSet and its Applications, in its deletion order
+    /// Delete an ApplicationSet and its Applications in the ApplicationSet's deletion order
     Delete(AppSetDeleteArgs),
 }
 
 /// Sources of Secrets and settings for generators.
 #[derive(Clone, Debug, Default, Args)]
 pub struct GeneratorArgs {
-    /// Cluster Secrets in Argo CD's format: a file, or a folder of files
+    /// File or folder with cluster Secrets in Argo CD's format
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub clusters: Option<PathBuf>,
-    /// Repository Secrets (and certificates and known hosts) in Argo CD's format: a file, or a folder of files
+    /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,
-    /// Secrets and ConfigMaps that generators refer to for tokens and plugins: a file, or a folder of files
+    /// File or folder with the Secrets and ConfigMaps that generators refer to for tokens and plugins
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub secrets: Option<PathBuf>,
-    /// Do not let * match across slashes in path patterns for Git files; ** does
+    /// In path patterns for Git files, * does not match slashes; use ** to match across folders
     #[arg(
         long,
         env = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_NEW_GIT_FILE_GLOBBING",
@@ -105,20 +106,20 @@ pub struct GeneratorArgs {
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The command does not connect to a cluster, so it reports a clusterDecisionResource generator as an \
-error. The Git generator reads a repository at https://host/path, git@host:path, file:///path, an \
-absolute path, or a path relative to the folder of FILE, such as ./repo. The cluster generator \
-requires --clusters. The scmProvider, pullRequest and plugin generators query their servers with \
-the tokens from --secrets.
+error. For the Git generator, a repository is https://host/path, git@host:path, file:///path, an \
+absolute path, or a path relative to the folder that contains FILE, such as ./repo. The cluster \
+generator requires --clusters. The scmProvider, pullRequest and plugin generators query their \
+servers with the tokens from --secrets.
 
 Examples:
   tidegate appset generate -f fleet.yaml
   tidegate appset generate -f previews.yaml --secrets tokens.yaml
   tidegate appset generate -f fleet.yaml --clusters secrets/ -o json | jq -r '.items[].metadata.name'")]
 pub struct GenerateArgs {
-    /// File with ApplicationSets; - reads standard input (repeatable)
+    /// File with ApplicationSets, or - for standard input (repeatable)
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
-    /// Output format of the list of Applications
+    /// Output format for the list of Applications
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t = Format::Yaml)]
     pub output: Format,
     #[command(flatten)]
@@ -128,10 +129,10 @@ pub struct GenerateArgs {
 /// Plans a progressive sync and a deletion.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The plan has the steps, gates and orders that `tidegate serve` uses. Branches and versions are \
-resolved in their repositories; if that fails, they are shown as written. Step gates are checked \
-only with --gates. The command does not connect to a cluster. With --compare, it queries a service \
-and shows the changes to each Application, with old and new values.
+The plan contains the steps, gates and orders that `tidegate serve` would use. Branches and \
+versions are resolved in their repositories; those that cannot be resolved are shown as written. \
+Step gates are checked only with --gates. The command does not connect to a cluster. With \
+--compare, it queries a service and shows the changes to each Application, with old and new values.
 
 Examples:
   tidegate appset plan -f fleet.yaml
@@ -139,18 +140,18 @@ Examples:
   tidegate appset plan -f fleet.yaml --compare --server https://tidegate.example.com
   tidegate appset plan -f fleet.yaml -o json | jq -r '.plans[].rollout.steps[].applications[]'")]
 pub struct AppSetPlanArgs {
-    /// File with ApplicationSets; - reads standard input (repeatable)
+    /// File with ApplicationSets, or - for standard input (repeatable)
     #[arg(short = 'f', long = "file", value_name = "FILE", required = true, num_args = 1..)]
     pub files: Vec<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     pub output: PlanFormat,
-    /// File with gate definitions, in the format of `tidegate serve --gates`; a gate that the file does not define is
-    /// an error
+    /// File with gate definitions, in the same format as for `tidegate serve --gates`; gates that are not defined in
+    /// the file are errors
     #[arg(long, value_name = "FILE", value_parser = values::path_parser())]
     pub gates: Option<PathBuf>,
-    /// Compare with the Applications of the running `tidegate serve`, in the state directory or at --server: show the
-    /// changes to each Application, and the Applications to delete
+    /// Compare the plan with the Applications of a running `tidegate serve` (in the state directory or at --server),
+    /// and show the changes to each Application and the Applications that would be deleted
     #[arg(long)]
     pub compare: bool,
     #[command(flatten)]
@@ -191,21 +192,21 @@ Examples:
   tidegate appset approve fleet --step 3 --reason \"checked the dashboards\"
   tidegate appset approve fleet --deletions 3c1fb9a27b1e --reason \"the folder has moved\"")]
 pub struct StepRequestArgs {
-    /// Number of the step, counted from 1 [default: the step that is waiting for approval]
+    /// Number of the step, starting at 1 [default: the step that is waiting for approval]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub step: Option<u32>,
-    /// Approve the blocked deletions instead of a step; `appset explain` prints their TOKEN
+    /// Approve blocked deletions instead of a step; `tidegate appset explain` prints the TOKEN
     #[arg(long, value_name = "TOKEN", conflicts_with = "step")]
     pub deletions: Option<String>,
     #[command(flatten)]
     pub request: AppSetRequestArgs,
 }
 
-/// Selection of Applications of an ApplicationSet.
+/// Filter that selects Applications of an ApplicationSet.
 #[derive(Clone, Debug, Args)]
 #[group(multiple = false)]
 pub struct MemberArgs {
-    /// Select all Applications of this step, counted from 1
+    /// Select all Applications in this step; the first step is 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub step: Option<u32>,
     /// Select only this Application
@@ -216,7 +217,7 @@ pub struct MemberArgs {
 /// A request for Applications.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without --app and --step, the command restarts a finished progressive sync.
+If neither --app nor --step is set, the command restarts a finished progressive sync.
 
 Examples:
   tidegate appset retry fleet --app prod-web
@@ -229,7 +230,7 @@ pub struct MemberRequestArgs {
     pub request: AppSetRequestArgs,
 }
 
-/// Arguments of `appset skip`.
+/// Arguments for `appset skip`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Example:
@@ -247,7 +248,7 @@ pub struct AppSetSkipArgs {
     pub service: ServiceArgs,
 }
 
-/// Arguments of the deletion.
+/// Arguments for `appset delete`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -259,16 +260,17 @@ pub struct AppSetDeleteArgs {
     /// Name of the ApplicationSet
     #[arg(required_unless_present = "files")]
     pub name: Option<String>,
-    /// Show the order in which its Applications would be deleted, without deleting anything
+    /// Show the order in which the ApplicationSet's Applications would be deleted, without deleting anything
     #[arg(long, conflicts_with_all = ["yes", "orphan"])]
     pub plan: bool,
-    /// File with the ApplicationSet for --plan, instead of a managed ApplicationSet; - reads standard input
+    /// With --plan, read the ApplicationSet from this file (- for standard input) instead of using a managed
+    /// ApplicationSet
     #[arg(short = 'f', long = "file", value_name = "FILE", conflicts_with = "name", num_args = 1..)]
     pub files: Vec<PathBuf>,
     /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", requires = "plan", default_value_t)]
     pub output: PlanFormat,
-    /// Keep its Applications
+    /// Delete only the ApplicationSet and keep its Applications
     #[arg(long)]
     pub orphan: bool,
     /// Perform the deletion; without --yes, only print what would be deleted

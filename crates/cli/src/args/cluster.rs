@@ -9,7 +9,7 @@ use tidegate_service::shell_words::quote_shell_word;
 
 use super::values;
 
-/// The cluster: that of the kubeconfig, or the simulated one with --sim.
+/// Cluster to use: the kubeconfig's cluster, or the simulated cluster with --sim.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClusterArgs {
     /// Use the simulated cluster in the state directory
@@ -34,7 +34,7 @@ pub struct ConnectionArgs {
     /// Group to impersonate (repeatable)
     #[arg(long = "as-group", value_name = "GROUP", requires = "impersonate_user", help_heading = HEADING)]
     pub impersonate_groups: Vec<String>,
-    /// Timeout of each request, except watches [default: 36s]
+    /// Timeout for each request to the cluster, except watches [default: 36s]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg, help_heading = HEADING)]
     pub request_timeout: Option<Duration>,
 }

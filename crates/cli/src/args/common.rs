@@ -16,7 +16,7 @@ pub struct StateArgs {
     pub state_dir: Option<PathBuf>,
 }
 
-/// Reason of a request.
+/// Reason for a request.
 #[derive(Clone, Debug, Default, Args)]
 #[group(skip)]
 pub struct ReasonArgs {
@@ -25,7 +25,7 @@ pub struct ReasonArgs {
     pub reason: String,
 }
 
-/// Service that a command uses: the running one of a state directory, or a remote one.
+/// Service that a command connects to: the one running in the state directory, or a remote one.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ServiceArgs {
     #[command(flatten)]
@@ -33,7 +33,7 @@ pub struct ServiceArgs {
     /// Use the API of a remote `tidegate serve` at this URL: https://HOST:PORT
     #[arg(long, value_name = "URL")]
     pub server: Option<String>,
-    /// File with the token for --server
+    /// File with the API token for --server
     #[arg(long, value_name = "FILE", requires = "server", value_parser = values::path_parser())]
     pub token_file: Option<PathBuf>,
     /// Trusted CA certificates for --server, in PEM format [default: the system's CA certificates]

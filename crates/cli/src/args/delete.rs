@@ -1,4 +1,4 @@
-//! Arguments of `delete`.
+//! Arguments for `delete`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -32,22 +32,22 @@ pub struct DeleteArgs {
     pub yes: bool,
     #[command(flatten)]
     pub reason: ReasonArgs,
-    /// Delete objects after the objects they own (foreground), before the objects they own (background), or not at all
-    /// (orphan)
+    /// Delete each object after the objects it owns (foreground), before the objects it owns (background), or not at
+    /// all (orphan)
     #[arg(long, value_enum, value_name = "MODE", default_value_t)]
     pub cascade: CascadeArg,
     #[command(flatten)]
     pub cluster: ClusterArgs,
-    /// Validate the hooks on the server without writing anything
+    /// Validate the hooks on the API server without writing anything
     #[arg(long, conflicts_with = "yes")]
     pub dry_run: bool,
-    /// Skip deletion hooks; --cascade orphan never runs them
+    /// Do not run deletion hooks; with --cascade orphan, they never run
     #[arg(long)]
     pub no_hooks: bool,
-    /// Approve the deletion of objects with Delete=confirm or Prune=confirm
+    /// Approve the deletion of objects with the sync option Delete=confirm or Prune=confirm
     #[arg(long)]
     pub confirm: bool,
-    /// Adopt and delete objects that carry the application's mark but are not proven to belong to it
+    /// Adopt and delete objects that have the application's mark but are not proven to belong to the application
     #[arg(long)]
     pub adopt: bool,
     #[command(flatten)]
@@ -58,7 +58,7 @@ pub struct DeleteArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// Maximum number of retries after a failure, starting at the failed wave; a negative number means unlimited
+    /// Maximum number of retries, each of which starts at the failed wave; a negative number means unlimited
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retry: i64,
     /// Maximum duration of the deletion, including retries, before it fails [default: unlimited]
@@ -70,7 +70,7 @@ pub struct DeleteArgs {
     pub state: StateArgs,
 }
 
-/// Treatment of the objects of a deleted application.
+/// Handling of a deleted application's objects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum CascadeArg {
     // Each object is deleted after the objects it owns.
@@ -78,7 +78,7 @@ pub enum CascadeArg {
     Foreground,
     // Owned objects are deleted after their owner.
     Background,
-    // The objects stay.
+    // The objects are kept.
     Orphan,
 }
 
@@ -95,8 +95,9 @@ impl From<CascadeArg> for Cascade {
 fn delete_help_footer() -> String {
     format!(
         "\
-PreDelete hooks run first. Then the objects are deleted, the last wave first; each wave must be \
-gone before the deletion of the next wave starts. PostDelete hooks run at the end.
+PreDelete hooks run first. Then the objects are deleted wave by wave, starting with the last wave. \
+Tidegate deletes the next wave only when all objects of the previous wave have been removed. \
+PostDelete hooks run at the end.
 
 Examples:
   tidegate delete --app shop --sim

@@ -1,4 +1,4 @@
-//! Arguments of `diff`.
+//! Arguments for `diff`.
 
 use clap::Args;
 

@@ -1,4 +1,4 @@
-//! Arguments of `health`, and the options for health rules.
+//! Arguments for `health`, and the options for health rules.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::common::Format;
 
-/// Health rules that take precedence over the built-in ones or supplement them.
+/// Health rules that override or supplement the built-in rules.
 #[derive(Clone, Debug, Default, Args)]
 pub struct CustomizationArgs {
     /// Health rules: a folder with GROUP/KIND/health.lua (Lua, as in Argo CD) or GROUP/KIND/health.yaml (CEL, as in
@@ -14,7 +14,8 @@ pub struct CustomizationArgs {
     /// resource.customizations.health.GROUP_KIND or tidegate.health.GROUP_KIND
     #[arg(long, value_name = "PATH", env = "TIDEGATE_CUSTOMIZATIONS", hide_env_values = true)]
     pub customizations: Option<PathBuf>,
-    /// Apply the general status convention to custom resources without a health rule [default: on]
+    /// Derive the health of custom resources without a health rule from their status by the kstatus conventions
+    /// [default: on]
     #[arg(long, value_enum, value_name = "SWITCH")]
     pub health_convention: Option<Switch>,
 }
@@ -31,10 +32,10 @@ pub enum Switch {
 /// Evaluates the health of objects in files.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The command only reads the files, which contain objects with their status, as printed by `kubectl \
-get -o yaml`. With -o json or yaml, it prints {\"status\", \"message\"} for one object, and a list \
-with names for several objects. The status of a kind without a health rule is null; waves do not \
-wait for such objects.
+The command reads only the specified files. They must contain objects with their status, as printed \
+by `kubectl get -o yaml`. With -o json or yaml, it prints {\"status\", \"message\"} for one object, \
+and a list with names for several objects. If there is no health rule for an object's kind, the \
+status is null, and waves do not wait for the object.
 
 Examples:
   tidegate health -f certificate.yaml --customizations ./resource_customizations

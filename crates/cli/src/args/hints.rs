@@ -8,8 +8,8 @@ use clap::{Command, CommandFactory as _};
 
 use super::Cli;
 
-/// Commands that print the messages of a folder or file, if the messages don't contain a command. Messages in
-/// all other files contain the command that has the option, because several commands print them.
+/// Commands that print the messages of a folder or file, for messages that don't mention a command. Messages in
+/// all other files mention the command that has the option, because several commands print these messages.
 #[rustfmt::skip]
 const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
     ("cli/src/args", &[]), // The help; clap checks it.

@@ -72,7 +72,7 @@ Environment:
   TIDEGATE_CONTROL_NAMESPACE
                            namespace of Argo CD's control plane, see `serve --control-namespace`
                            [default: argocd]
-  TIDEGATE_LOG_KEY         key that seals the manifests in the log, 32 bytes as hex or base64
+  TIDEGATE_LOG_KEY         key that encrypts the manifests in the log, 32 bytes as hex or base64
                            [default: created and stored in the state directory]
   KUBECONFIG               kubeconfig files, same as for kubectl
   TIDEGATE_LOG             filter for the traces on standard error, such as
@@ -90,7 +90,7 @@ pub struct Cli {
     /// Subcommand.
     #[command(subcommand)]
     pub command: Command,
-    /// Print more to standard error; repeat to print everything
+    /// Print more details to standard error; repeat to print everything
     #[arg(short, long, global = true, display_order = 900, action = ArgAction::Count)]
     pub verbose: u8,
 }
@@ -120,7 +120,7 @@ pub enum Command {
     Appset(AppSetArgs),
     /// Print the definitions of Applications, ApplicationSets and AppProjects (CRDs)
     #[command(
-        after_help = "Not needed in a cluster that already has Argo CD's definitions.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"
+        after_help = "This command is not needed for clusters that already contain Argo CD's definitions.\n\nExample:\n  tidegate crds | kubectl apply --server-side -f -"
     )]
     Crds {
         /// Output format
@@ -133,10 +133,10 @@ pub enum Command {
     Sim(SimArgs),
     /// Write example files
     Example(ExampleArgs),
-    /// Print the completion script of a shell
+    /// Print a shell completion script
     #[command(after_help = COMPLETIONS)]
     Completions {
-        /// Name of the shell
+        /// Shell for which to print the script
         #[arg(value_enum)]
         shell: CompletionShell,
     },

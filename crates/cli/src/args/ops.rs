@@ -1,4 +1,4 @@
-//! Arguments of `ops`, `resume`, `explain` and `sim`.
+//! Arguments for `ops`, `resume`, `explain` and `sim`.
 
 use std::path::{Path, PathBuf};
 
@@ -14,10 +14,10 @@ use super::values::{self, TimeArg};
 /// Lists, shows and controls operations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-ID is an operation id, the beginning of an id, or an application's name, which selects the \
-application's open operation or otherwise its newest operation in the log. If another tidegate \
-process is running the operation, the command goes through that process. If the process is gone, \
-the command changes the operation in the log.
+ID is an operation ID, a prefix of an ID, or an application's name. A name selects the \
+application's unfinished operation or, if there is none, its newest operation in the log. If \
+another tidegate process is running the operation, the command sends its request to that process. \
+If no process is running the operation, the command updates the operation in the log.
 
 Examples:
   tidegate ops list
@@ -34,7 +34,7 @@ pub struct OpsArgs {
 /// One operation and the output format.
 #[derive(Clone, Debug, Args)]
 pub struct SingleOperationArgs {
-    /// Operation id, the beginning of an id, or an application's name
+    /// Operation ID, a prefix of an ID, or an application's name
     pub id: String,
     /// Output format
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -48,18 +48,18 @@ pub struct SingleOperationArgs {
 pub enum OpsCommand {
     /// List operations, oldest first
     List(OperationListArgs),
-    /// Show the state of an operation: waves, resources, warnings
+    /// Show an operation's waves, resources and warnings
     Show(SingleOperationArgs),
-    /// Print all records of an operation
+    /// Print all log records of an operation
     Log(SingleOperationArgs),
-    /// Print the numbered events of an operation
+    /// Print an operation's numbered events
     Events(EventsArgs),
-    /// Print the hook output of an operation until the operation ends
+    /// Print the output of an operation's hooks until the operation ends
     #[command(after_help = OUTPUT_HELP)]
     Output(SingleOperationArgs),
-    /// Export the complete record of an operation to one file, for an incident or a change request
+    /// Export the complete record of an operation to a file, for example for an incident report or a change request
     Export(ExportArgs),
-    /// Terminate an operation: stop its running hooks, without a rollback
+    /// Terminate an operation and its running hooks without rolling back
     Terminate {
         #[command(flatten)]
         one: SingleOperationArgs,
@@ -90,11 +90,12 @@ pub enum OpsCommand {
         #[command(flatten)]
         reason: ReasonArgs,
     },
-    /// Approve a wave that is waiting at the gate "approval"
+    /// Approve a wave that is waiting for the gate "approval"
     Approve {
         #[command(flatten)]
         one: SingleOperationArgs,
-        /// Number of the wave, as shown by `explain`; it may be a later wave [default: the waiting wave]
+        /// Number of the wave, as shown by `tidegate explain`; later waves can be approved in advance [default: the
+        /// wave that is waiting]
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         wave: Option<u32>,
         /// Reason for the request, recorded in the log
@@ -110,9 +111,9 @@ pub enum OpsCommand {
 }
 
 const OUTPUT_HELP: &str = "\
-For a hook that is already running, the output starts with its last lines; for a later hook, it \
-starts with the first line. The last output of failed hooks is stored with the operation; \
-`tidegate ops show` prints it. -o json prints one document per line.
+If a hook is already running, the command starts with the last lines of its output. For hooks that \
+start later, it prints the complete output. The last lines of a failed hook's output are stored \
+with the operation, and `tidegate ops show` prints them. -o json prints one document per line.
 
 Examples:
   tidegate ops output shop
@@ -123,13 +124,13 @@ Examples:
 #[group(skip)]
 #[command(group = ArgGroup::new("part").required(true))]
 pub struct ScopeArgs {
-    /// Select this object of the plan
+    /// Select this object in the plan
     #[arg(long, value_name = "KIND[.GROUP]/NAME", group = "part")]
     pub task: Option<String>,
-    /// Namespace of the object, if several objects have the same name
+    /// Namespace of the object; needed only if several objects have the same name
     #[arg(short, long, value_name = "NAME", conflicts_with = "wave")]
     pub namespace: Option<String>,
-    /// Phase of the hook, if it runs in several phases
+    /// Phase of the hook; needed only if the hook runs in several phases
     #[arg(long, value_name = "PHASE", conflicts_with = "wave")]
     pub phase: Option<String>,
     /// Select this wave, by its phase and number or by its number in the plan
@@ -137,13 +138,14 @@ pub struct ScopeArgs {
     pub wave: Option<String>,
 }
 
-/// Arguments of `ops skip` and `ops mark-done`.
+/// Arguments for `ops skip` and `ops mark-done`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The result, the log and the operation's message list the objects, the requester and the reason.
+The affected objects, the requester and the reason appear in the result, the log and the \
+operation's message.
 
-`skip` leaves the object as it is; a running hook is stopped first. `mark-done` treats the work as \
-done; a running hook is released as if it had succeeded.
+`skip` leaves the object as it is, but stops a running hook. `mark-done` treats the object as done; \
+a running hook counts as succeeded, and the operation no longer waits for it.
 
 Examples:
   tidegate ops skip shop --task Job/smoke-test -n shop --reason \"tested by hand\"
@@ -159,13 +161,13 @@ pub struct OverrideArgs {
     pub reason: String,
 }
 
-/// Arguments of `ops retry-task`.
+/// Arguments for `ops retry-task`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-A call that is waiting for its next try is made immediately. An object that has failed while its \
-wave is still running is tried again; a hook starts from the beginning. If the operation is \
-waiting for its next attempt, the attempt starts immediately. A skipped object is tried after all, \
-unless its wave has passed.
+A request that is waiting to be retried is sent immediately. An object that has failed is tried \
+again if its wave is still running; a hook starts from the beginning. If the operation is waiting \
+for its next attempt, that attempt starts immediately. A skipped object is tried after all, unless \
+its wave has already finished.
 
 Example:
   tidegate ops retry-task shop --task Job/migrate -n shop --reason \"the database is back\"")]
@@ -179,7 +181,7 @@ pub struct RetryTaskArgs {
     pub reason: String,
 }
 
-/// Filters of `ops list`.
+/// Filters for `ops list`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 TIME is a time such as 2026-11-21T09:30:00Z, or a duration before now, such as 90m or 24h.
@@ -204,7 +206,7 @@ pub struct OperationListArgs {
     /// List only operations whose revision starts with this text
     #[arg(long, value_name = "REVISION")]
     pub revision: Option<String>,
-    /// List only operations that this person or program requested
+    /// List only operations requested by this person or program
     #[arg(long, value_name = "NAME")]
     pub by: Option<String>,
     /// List only the newest N operations [default: all]
@@ -241,7 +243,7 @@ impl From<OperationResultArg> for OperationOutcome {
     }
 }
 
-/// Arguments of `ops export`.
+/// Arguments for `ops export`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The file is self-contained, without scripts, links or external images. Secret values are masked, \
@@ -251,12 +253,12 @@ Examples:
   tidegate ops export shop -o shop.html
   tidegate ops export 019a1b2c --format json > operation.json")]
 pub struct ExportArgs {
-    /// Operation id, the beginning of an id, or an application's name
+    /// Operation ID, a prefix of an ID, or an application's name
     pub id: String,
-    /// File format: JSON for programs, HTML for people [default: the format of FILE's extension, otherwise json]
+    /// File format: JSON for programs, HTML for people [default: determined by FILE's extension, otherwise json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
-    /// File to write, replacing an existing file; - writes to standard output [default: -]
+    /// File to write, or - for standard output; an existing file is overwritten [default: -]
     #[arg(short, long, value_name = "FILE", value_parser = values::path_parser())]
     pub output: Option<PathBuf>,
     #[command(flatten)]
@@ -286,13 +288,13 @@ pub enum RecordFormat {
     Html,
 }
 
-/// Arguments of `ops events`.
+/// Arguments for `ops events`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Each event has the number of its record in the log. The numbers increase with gaps, because not \
-every record is an event. With --follow, -o json prints one document per line, as soon as the \
-event is durable, until the operation ends. If no process is running the operation, the exit code \
-is 3.
+An event's number is the number of its record in the log. The numbers have gaps because not every \
+record is an event. With --follow and -o json, the command prints each event on its own line as \
+soon as the event is durable, until the operation ends. If no process is running the operation, the \
+command exits with code 3.
 
 Examples:
   tidegate ops events shop
@@ -300,7 +302,7 @@ Examples:
 pub struct EventsArgs {
     #[command(flatten)]
     pub one: SingleOperationArgs,
-    /// Print only events after this number, such as the number of the last event you received
+    /// Print only events after the event with this number, such as the last event that you received
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     pub after: u64,
     /// Keep printing new events until the operation ends
@@ -311,22 +313,23 @@ pub struct EventsArgs {
 /// Resumes operations.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-Without an ID, the command resumes the only unfinished operation. The operation continues in the \
-same cluster and as the same user, which are recorded with it. Cluster options are needed only if \
-the connection to the cluster has changed; an operation never continues in another cluster. Health \
-rules are also stored with the operation; --customizations replaces them.
+Without an ID, the command resumes the unfinished operation if there is exactly one. The operation \
+continues in the same cluster and as the same user; both are recorded with the operation. Cluster \
+options are needed only if the connection to the cluster has changed; an operation never continues \
+in a different cluster. Health rules are also stored with the operation; --customizations replaces \
+them.
 
 Examples:
   tidegate resume --all
   tidegate resume 019a1b2c --timeout 5m")]
 pub struct ResumeArgs {
-    /// Operation id, the beginning of an id, or an application's name
+    /// Operation ID, a prefix of an ID, or an application's name
     #[arg(conflicts_with = "all")]
     pub id: Option<String>,
     /// Resume all unfinished operations
     #[arg(long)]
     pub all: bool,
-    /// Resume only operations in the simulated cluster; --context selects operations in a real cluster
+    /// Resume only operations in the simulated cluster; to resume only operations in a real cluster, use --context
     #[arg(long, conflicts_with_all = ["kubeconfig", "context", "impersonate_user", "impersonate_groups"])]
     pub sim: bool,
     #[command(flatten)]
@@ -342,14 +345,14 @@ pub struct ResumeArgs {
 /// Explains the state of an operation.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The command works for running, killed and finished operations.
+The command works for running, interrupted and finished operations.
 
 Examples:
   tidegate explain shop
   tidegate explain 019a1b2c -o json")]
 pub struct ExplainArgs {
-    /// Operation id, the beginning of an id, or an application's name, which selects the application's open operation
-    /// or otherwise its newest operation
+    /// Operation ID, a prefix of an ID, or an application's name, which selects the application's unfinished operation
+    /// or, if there is none, its newest operation
     #[arg(value_name = "ID|APP")]
     pub id: String,
     /// Output format
@@ -375,7 +378,7 @@ pub struct SimArgs {
 /// Subcommands of `sim`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum SimCommand {
-    /// List every write that the cluster has received, even while operations are running
+    /// List every write request that the simulated cluster has received; also works while operations are running
     Audit {
         /// Output format
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -383,7 +386,7 @@ pub enum SimCommand {
         #[command(flatten)]
         state: StateArgs,
     },
-    /// List the objects in the cluster with their health
+    /// List the objects in the simulated cluster with their health
     Objects {
         /// Output format; JSON and YAML contain the complete objects
         #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
@@ -391,7 +394,7 @@ pub enum SimCommand {
         #[command(flatten)]
         state: StateArgs,
     },
-    /// Delete an object to simulate an external change
+    /// Delete an object from the simulated cluster to simulate an external change
     Delete {
         /// Object to delete: GROUP:KIND:NAMESPACE/NAME
         #[arg(value_parser = super::values::parse_resource_selector)]

@@ -5,7 +5,8 @@ use tidegate_service::generator_inputs::{Policy, Providers};
 
 use super::values;
 
-/// HTTP servers that generators may use. The variables are those of Argo CD's controller.
+/// HTTP servers that generators may use. The environment variables have the same names as in Argo CD's
+/// controller.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "ApplicationSets")]
 pub struct ProviderArgs {
@@ -21,8 +22,7 @@ pub struct ProviderArgs {
         value_parser = values::parse_bool,
     )]
     pub are_enabled: Option<bool>,
-    /// URLs that the scmProvider and pullRequest generators may have in their api field, separated by commas [default:
-    /// all]
+    /// URLs that scmProvider and pullRequest generators may set in their api field, separated by commas [default: all]
     #[arg(
         long = "allowed-scm-providers",
         value_name = "URL",

@@ -1,4 +1,4 @@
-//! Arguments of `appset runs`, `appset show-run` and `appset export-run`.
+//! Arguments for `appset runs`, `appset show-run` and `appset export-run`.
 
 use std::path::PathBuf;
 
@@ -8,19 +8,19 @@ use super::common::{Format, ServiceArgs};
 use super::ops::{RecordFormat, choose_record_format};
 use super::values;
 
-/// Arguments of `appset runs`.
+/// Arguments for `appset runs`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-The oldest run is first. Finished runs are listed as long as the log keeps them; the options \
-`--history` and `--summaries` of `tidegate serve` set the limits. If no process is running, the \
-command reads the log.
+Runs are listed from oldest to newest. Finished runs are listed until they are removed from the \
+log; `tidegate serve` has the options `--history` and `--summaries` for these limits. If no service \
+is running, the command reads the log directly.
 
 Examples:
   tidegate appset runs fleet
   tidegate appset runs fleet --limit 1 -o json
   tidegate appset runs --server https://tidegate.example.com")]
 pub struct RunsArgs {
-    /// Name of the ApplicationSet, even if it was deleted [default: all ApplicationSets]
+    /// Name of the ApplicationSet, which may have been deleted [default: all ApplicationSets]
     pub name: Option<String>,
     /// List only the newest N runs [default: all]
     #[arg(long, value_name = "N", value_parser = values::count_parser())]
@@ -32,7 +32,7 @@ pub struct RunsArgs {
     pub service: ServiceArgs,
 }
 
-/// Arguments of `appset show-run`.
+/// Arguments for `appset show-run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
@@ -40,10 +40,10 @@ Examples:
   tidegate appset show-run 019a1b2c --log
   tidegate appset show-run fleet -o json | jq '.decisions'")]
 pub struct ShowRunArgs {
-    /// Run id, the beginning of an id, or an ApplicationSet's name, which selects its current run or otherwise its
+    /// Run ID, a prefix of an ID, or an ApplicationSet's name, which selects the current run or, if there is none, the
     /// newest run
     pub id: String,
-    /// Print all records of the run instead
+    /// Print all log records of the run instead of the overview
     #[arg(long)]
     pub log: bool,
     /// Output format
@@ -53,7 +53,7 @@ pub struct ShowRunArgs {
     pub service: ServiceArgs,
 }
 
-/// Arguments of `appset export-run`.
+/// Arguments for `appset export-run`.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 The file is self-contained, without scripts, links or external images.
@@ -62,12 +62,12 @@ Examples:
   tidegate appset export-run fleet -o rollout.html
   tidegate appset export-run 019a1b2c --format json > rollout.json")]
 pub struct ExportRunArgs {
-    /// Run id, the beginning of an id, or an ApplicationSet's name
+    /// Run ID, a prefix of an ID, or an ApplicationSet's name
     pub id: String,
-    /// File format: JSON for programs, HTML for people [default: the format of FILE's extension, otherwise json]
+    /// File format: JSON for programs, HTML for people [default: determined by FILE's extension, otherwise json]
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub format: Option<RecordFormat>,
-    /// File to write, replacing an existing file; - writes to standard output [default: -]
+    /// File to write, or - for standard output; an existing file is overwritten [default: -]
     #[arg(short, long, value_name = "FILE", value_parser = values::path_parser())]
     pub output: Option<PathBuf>,
     #[command(flatten)]

@@ -1,4 +1,4 @@
-//! Arguments of `serve` and `example`.
+//! Arguments for `serve` and `example`.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -21,12 +21,12 @@ use super::values;
 /// Runs the service.
 #[derive(Clone, Debug, Args)]
 #[command(after_help = "\
-With --apps, Applications and AppProjects (argoproj.io/v1alpha1) are YAML or JSON files in a \
-folder; subfolders are not read. Without --apps, they are resources in the cluster, and `tidegate \
-crds` prints their definitions. A repoURL is https://host/path, git@host:path, file:///path, an \
-absolute path, or a path relative to the folder, such as ./repo. If an Application's file is \
-removed, its objects stay in the cluster. An Application that uses an unsupported feature gets a \
-condition.
+With --apps, Applications and AppProjects (argoproj.io/v1alpha1) are read from the YAML and JSON \
+files in a folder, but not from its subfolders. Without --apps, they are resources in the cluster; \
+`tidegate crds` prints their definitions. A repoURL can be https://host/path, git@host:path, \
+file:///path, an absolute path, or a path relative to the folder, such as ./repo. Removing an \
+Application's file does not delete the Application's objects from the cluster. If an Application \
+uses an unsupported feature, a condition in its status reports this.
 
 Examples:
   tidegate serve --sim --apps fleet
@@ -39,15 +39,15 @@ pub struct ServeArgs {
     /// Folder with the Application files [default: the Applications in the cluster]
     #[arg(long, value_name = "DIR", value_parser = values::path_parser())]
     pub apps: Option<PathBuf>,
-    /// Namespace of Argo CD's control plane, such as openshift-gitops. Applications in it have plain names, and it is
-    /// the default for the other namespace options [default: argocd]
+    /// Namespace of Argo CD's control plane, such as openshift-gitops. Applications in this namespace are named without
+    /// a namespace prefix. It is also the default for the other namespace options [default: argocd]
     #[arg(long, value_name = "NS", env = CONTROL_NAMESPACE_VARIABLE, value_parser = values::parse_namespace)]
     pub control_namespace: Option<String>,
-    /// Namespace of managed Applications, or * for all namespaces (repeatable) [default: the control namespace]
+    /// Namespace in which to manage Applications, or * for all namespaces (repeatable) [default: the control namespace]
     #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub app_namespace: Vec<String>,
-    /// Namespace of the AppProjects; Applications in this namespace do not need permission to use them [default: the
-    /// control namespace]
+    /// Namespace that contains the AppProjects; Applications in the same namespace do not need permission to use them
+    /// [default: the control namespace]
     #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub project_namespace: Option<String>,
     /// Manage only Applications labeled tidegate.dev/managed=true, alongside another controller that manages the rest
@@ -57,27 +57,28 @@ pub struct ServeArgs {
     /// stops. Without --standby, the command reports the other service and exits with code 4
     #[arg(long)]
     pub standby: bool,
-    /// Name of the Lease, in the namespace of the AppProjects, that keeps only one service in charge.
-    /// Services that share no Applications may use different names
+    /// Name of the Lease that ensures that only one service is in charge; the Lease is in the namespace of the
+    /// AppProjects. Services that manage different Applications may use different names
     #[arg(long, value_name = "NAME", default_value = "tidegate", conflicts_with = "apps")]
     pub lease: String,
-    /// Repository Secrets (and certificates and known hosts) in Argo CD's format: a file, or a folder of files
+    /// File or folder with repository Secrets, certificates and known hosts in Argo CD's format
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub repositories: Option<PathBuf>,
-    /// Namespace of additional repository Secrets, used together with --repositories [default: the control namespace]
+    /// Namespace with repository Secrets, which are used in addition to those from --repositories [default: the control
+    /// namespace]
     #[arg(long, value_name = "NS", conflicts_with = "apps")]
     pub secrets_namespace: Option<String>,
-    /// Cluster Secrets in Argo CD's format, instead of the Secrets in the cluster: a file, or a folder of files
+    /// File or folder with cluster Secrets in Argo CD's format, used instead of the Secrets in the cluster
     #[arg(long, value_name = "PATH", value_parser = values::path_parser())]
     pub clusters: Option<PathBuf>,
-    /// Programs that cluster Secrets may run to get credentials (execProviderConfig), named as in the Secret and
+    /// Programs that cluster Secrets may run to get credentials (execProviderConfig), written as in the Secrets and
     /// separated by commas [default: none]
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub allow_exec_credentials: Vec<String>,
     /// Path to the program that renders Helm charts [default: helm on the PATH]
     #[arg(long, value_name = "PATH", env = "TIDEGATE_HELM", value_parser = values::path_parser())]
     pub helm: Option<PathBuf>,
-    /// Path to the program that builds kustomizations, kustomize or kubectl [default: kustomize or kubectl on the PATH]
+    /// Path to kustomize or kubectl, which builds kustomizations [default: kustomize or kubectl on the PATH]
     #[arg(long, value_name = "PATH", env = "TIDEGATE_KUSTOMIZE", value_parser = values::path_parser())]
     pub kustomize: Option<PathBuf>,
     /// URL prefixes from which kustomizations may fetch remote bases and files, such as https://github.com/acme,
@@ -88,17 +89,17 @@ pub struct ServeArgs {
     /// oci://registry.example.com/charts, separated by commas; * allows all URLs except plain HTTP [default: none]
     #[arg(long, value_name = "URL", value_delimiter = ',')]
     pub allow_chart_dependencies: Vec<Prefix>,
-    /// Interval for reading repositories and comparing applications; 0s disables it
+    /// Interval at which repositories are read and applications are compared; 0s disables periodic comparisons
     #[arg(long, value_name = "D", default_value = "3m", value_parser = values::parse_duration_arg)]
     pub refresh_every: Duration,
-    /// Use server-side apply for Applications that do not set the sync option ServerSideApply: `always`, or `auto` to
-    /// fall back to client-side apply, with a warning, if the server cannot apply the objects
+    /// Server-side apply for Applications that do not set the sync option ServerSideApply: `always` uses it; `auto`
+    /// falls back to client-side apply, with a warning, if the server cannot apply the objects
     #[arg(long, value_enum, value_name = "MODE", default_value = "always", hide_possible_values = true)]
     pub server_side_apply: ServerSideApplyArg,
-    /// Write with the service accounts in the projects' destinationServiceAccounts instead of Tidegate's own
-    /// permissions. If a project does not name a service account, `required` refuses to write and `named` uses
-    /// Tidegate's permissions; without a value, the mode is `required` [default: the setting in the ConfigMap
-    /// argocd-cm, otherwise never]
+    /// Write to clusters as the service accounts that projects specify in destinationServiceAccounts instead of with
+    /// Tidegate's own permissions. If a project does not specify a service account, `required` refuses to write, and
+    /// `named` uses Tidegate's permissions. --impersonate without a value means `required` [default: the setting in the
+    /// ConfigMap argocd-cm, otherwise never]
     #[arg(
         long,
         value_enum,
@@ -113,8 +114,8 @@ pub struct ServeArgs {
     pub cluster: ClusterArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// YAML file with gate definitions (sync windows, groups, endpoints, expressions), read again whenever an operation
-    /// starts
+    /// YAML file with gate definitions (sync windows, groups, endpoints, expressions); it is read again whenever an
+    /// operation starts
     #[arg(long = "gates", value_name = "FILE", value_parser = values::path_parser())]
     pub definitions: Option<PathBuf>,
     #[command(flatten)]
@@ -134,7 +135,7 @@ pub const CONTROL_NAMESPACE_VARIABLE: &str = "TIDEGATE_CONTROL_NAMESPACE";
 const ALL_NAMESPACES: &str = "*";
 
 impl ServeArgs {
-    /// Returns the namespaces of managed Applications; empty for all.
+    /// Returns the namespaces of managed Applications. An empty set means all namespaces.
     pub fn app_namespaces(&self) -> BTreeSet<String> {
         if self.app_namespace.iter().any(|one| one == ALL_NAMESPACES) {
             return BTreeSet::new();
@@ -155,7 +156,7 @@ impl ServeArgs {
         self.secrets_namespace.as_deref().unwrap_or_else(|| control_namespace())
     }
 
-    /// Returns the scope: the selected Applications of the cluster.
+    /// Returns the scope that the service manages: the selected Applications in the cluster.
     pub fn managed_scope(&self) -> ManagedScope {
         ManagedScope {
             namespaces: self.app_namespaces(),
@@ -165,7 +166,7 @@ impl ServeArgs {
     }
 }
 
-/// Use of server-side apply.
+/// Mode of server-side apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ServerSideApplyArg {
     Always,
@@ -182,7 +183,7 @@ impl ServerSideApplyArg {
     }
 }
 
-/// Use of the service accounts of projects.
+/// Mode of impersonating the service accounts that projects specify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ImpersonateArg {
     Never,
@@ -216,21 +217,21 @@ pub struct ExampleArgs {
 /// Subcommands of `example`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum ExampleCommand {
-    /// Write the manifests of a small shop with hooks and waves
+    /// Write the manifests of a small example shop with hooks and waves
     Shop {
-        /// Folder to write to, which must be empty or not exist
+        /// Folder to write to; it must be empty or not exist yet
         #[arg(default_value = "shop", value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Write three Applications, an ApplicationSet, and the Git repository they are deployed from
+    /// Write three example Applications, an ApplicationSet, and the Git repository that they are deployed from
     Fleet {
-        /// Folder to write to, which must be empty or not exist
+        /// Folder to write to; it must be empty or not exist yet
         #[arg(default_value = "fleet", value_name = "DIR")]
         folder: PathBuf,
     },
-    /// Commit all files in a folder to its Git repository, without requiring the git program
+    /// Commit all files in a folder to the folder's Git repository; works without the git program
     Commit {
-        /// Folder with the repository
+        /// Folder that contains the Git repository
         #[arg(value_name = "DIR")]
         folder: PathBuf,
         /// Commit message

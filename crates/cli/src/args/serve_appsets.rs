@@ -1,4 +1,4 @@
-//! Options of `serve` for all ApplicationSets.
+//! Options of `serve` that apply to all ApplicationSets.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use tidegate_service::appsets::AppSetOptions;
 use super::providers::ProviderArgs;
 use super::values;
 
-/// Options for all ApplicationSets. The variables are those of Argo CD's controller.
+/// Options for all ApplicationSets. The environment variables have the same names as in Argo CD's controller.
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "ApplicationSets")]
 pub struct ServeAppSetArgs {
-    /// Sync Applications step by step for the strategy RollingSync [default: true]
+    /// Sync the Applications of ApplicationSets with the strategy RollingSync step by step [default: true]
     #[arg(
         long = "enable-progressive-syncs",
         value_name = "true|false",
@@ -29,11 +29,12 @@ pub struct ServeAppSetArgs {
         value_parser = values::parse_bool,
     )]
     pub progressive_syncs: Option<bool>,
-    /// Maximum time that an Application may be Pending in a step, not counting closed sync windows [default: unlimited]
+    /// Maximum time that an Application may be Pending in a step, not counting the time while its sync windows are
+    /// closed [default: unlimited]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub pending_timeout: Option<Duration>,
-    /// Action after --pending-timeout: keep waiting with a warning (hold), count the Application as failed (fail), or
-    /// count it as healthy (healthy)
+    /// Action when --pending-timeout expires: keep waiting with a warning (hold), count the Application as failed
+    /// (fail), or count it as healthy (healthy)
     #[arg(long, value_enum, value_name = "OUTCOME", default_value_t, requires = "pending_timeout")]
     pub on_pending: PendingArg,
     /// Changes that ApplicationSets may make to their Applications [default: each ApplicationSet's own policy]
@@ -57,7 +58,7 @@ pub struct ServeAppSetArgs {
         value_parser = values::parse_bool,
     )]
     pub policy_override: Option<bool>,
-    /// Application annotations to preserve, separated by commas
+    /// Annotations that ApplicationSets preserve on their Applications, separated by commas
     #[arg(
         long,
         value_name = "KEY",
@@ -66,7 +67,7 @@ pub struct ServeAppSetArgs {
         hide_env_values = true
     )]
     pub preserved_annotations: Vec<String>,
-    /// Application labels to preserve, separated by commas
+    /// Labels that ApplicationSets preserve on their Applications, separated by commas
     #[arg(
         long,
         value_name = "KEY",
@@ -75,7 +76,7 @@ pub struct ServeAppSetArgs {
         hide_env_values = true
     )]
     pub preserved_labels: Vec<String>,
-    /// Interval at which generators read Git and resources, unless a generator sets its own interval [default: 3m]
+    /// Interval at which generators read Git and resources; a generator can set its own interval [default: 3m]
     #[arg(
         long,
         value_name = "D",
@@ -85,7 +86,8 @@ pub struct ServeAppSetArgs {
     )]
     pub requeue_after: Option<Duration>,
     /// Maximum number or percentage of Applications to delete at once because their ApplicationSet no longer generates
-    /// them; if there are more, no Application is deleted. An ApplicationSet can set its own limit [default: unlimited]
+    /// them; if the limit is exceeded, none of them are deleted. An ApplicationSet can set its own limit [default:
+    /// unlimited]
     #[arg(long, value_name = "N|N%")]
     pub max_deletions: Option<MaxDeletions>,
     /// Maximum number of Applications listed in the status of an ApplicationSet; 0 means all
@@ -97,7 +99,7 @@ pub struct ServeAppSetArgs {
         default_value_t = RESOURCES_MAX
     )]
     pub max_resources_status_count: usize,
-    /// Do not let * match across slashes in path patterns for Git files; ** does
+    /// In path patterns for Git files, * does not match slashes; use ** to match across folders
     #[arg(
         long,
         env = "ARGOCD_APPLICATIONSET_CONTROLLER_ENABLE_NEW_GIT_FILE_GLOBBING",
@@ -109,7 +111,7 @@ pub struct ServeAppSetArgs {
     pub providers: ProviderArgs,
 }
 
-/// Action for an Application that is Pending for too long.
+/// Action for an Application that has been Pending for too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum PendingArg {
     #[default]
@@ -128,7 +130,8 @@ pub enum AppSetPolicyArg {
 }
 
 impl ServeAppSetArgs {
-    /// Returns the settings for the service. A ConfigMap of the cluster supplies the settings that the command omits.
+    /// Returns the service's settings. Settings that are not set on the command line come from a ConfigMap in
+    /// the cluster.
     pub fn options(&self) -> AppSetOptions {
         let policy = self.policy.map(|policy| match policy {
             AppSetPolicyArg::CreateOnly => ApplicationsSync::CreateOnly,

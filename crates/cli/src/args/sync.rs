@@ -1,4 +1,4 @@
-//! Arguments of `plan` and `sync`.
+//! Arguments for `plan` and `sync`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use super::values;
 /// Manifests to deploy, and their namespace.
 #[derive(Clone, Debug, Args)]
 pub struct SourceArgs {
-    /// Files and folders of YAML or JSON manifests; - reads standard input
+    /// Files and folders with YAML or JSON manifests, or - for standard input
     #[arg(required = true, value_name = "PATH")]
     pub paths: Vec<PathBuf>,
     /// Namespace for objects without a namespace [default: the context's namespace, otherwise default]
@@ -54,17 +54,17 @@ pub struct OptionArgs {
     pub namespace_annotations: Vec<(String, String)>,
 }
 
-/// Objects to sync, and how.
+/// Objects to sync, and options for syncing them.
 #[derive(Clone, Debug, Default, Args)]
 pub struct SelectionArgs {
     /// Delete objects of the application that are no longer in the manifests
     #[arg(long)]
     pub prune: bool,
-    /// Adopt objects that carry the application's mark in places where this operation does not deploy; --prune deletes
-    /// adopted objects that are not in the manifests
+    /// Adopt objects that have the application's mark but are outside the namespaces that this operation deploys to;
+    /// --prune deletes adopted objects that are not in the manifests
     #[arg(long)]
     pub adopt: bool,
-    /// Approve the pruning of objects with Prune=confirm
+    /// Approve the pruning of objects with the sync option Prune=confirm
     #[arg(long)]
     pub confirm_prune: bool,
     /// Sync only this object, without hooks: GROUP:KIND:NAMESPACE/NAME, where GROUP is empty for core kinds
@@ -77,7 +77,8 @@ pub struct SelectionArgs {
     pub tracking: TrackingArgs,
     #[command(flatten)]
     pub ignore: IgnoreArgs,
-    /// Add this gate to every wave, in addition to the gates of its resources: approval, soak:10m (repeatable)
+    /// Gate to add to every wave, such as approval or soak:10m, in addition to the gates of the wave's resources
+    /// (repeatable)
     #[arg(long = "gate", value_name = "NAME", value_parser = values::parse_gate)]
     pub gates: Vec<String>,
     /// YAML file with gate definitions (sync windows, groups, endpoints, expressions), stored with the operation; see
@@ -109,14 +110,14 @@ pub struct WaitingArgs {
 /// Retention of finished operations in the log.
 #[derive(Clone, Debug, Args)]
 pub struct RetentionArgs {
-    /// Number of finished operations per application that are kept with all their events; older operations keep only a
-    /// summary
+    /// Number of finished operations to keep with all events for each application; of older operations, only a summary
+    /// is kept
     #[arg(long, value_name = "N", default_value_t = Retention::default().history)]
     pub history: usize,
-    /// Number of finished operations per application that are listed; older operations are removed
+    /// Number of finished operations to keep for each application, including summaries; older operations are removed
     #[arg(long, value_name = "N", default_value_t = Retention::default().summaries)]
     pub summaries: usize,
-    /// Maximum age of an operation that keeps only a summary, such as 720h [default: 90 days]
+    /// Maximum age of operations of which only a summary is kept, such as 720h [default: 90 days]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub summaries_for: Option<Duration>,
 }
@@ -158,8 +159,8 @@ pub struct PlanArgs {
     pub selection: SelectionArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// Save the plan, with its manifests and the objects it is based on, to this file for `sync --plan FILE`; the plan
-    /// is also stored in the state directory under its hash
+    /// Save the plan, with its manifests and the objects that it is based on, to this file for `tidegate sync --plan
+    /// FILE`; the plan is also stored in the state directory under its hash
     #[arg(long, value_name = "FILE", conflicts_with = "offline")]
     pub save: Option<PathBuf>,
     /// Output format
@@ -186,21 +187,21 @@ pub enum PlanFormat {
     Svg,
 }
 
-/// Exclusion of concurrent operations of one application on a real cluster.
+/// Options that prevent concurrent operations of an application on a real cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ClaimArgs {
-    /// Wait for another unfinished operation of the application, from any state directory, instead of failing; an
-    /// unfinished operation in this state directory is resumed first
+    /// If another operation of the application is unfinished, wait for it instead of failing, even if it was started
+    /// from another state directory. An unfinished operation in this state directory is resumed first
     #[arg(long, conflicts_with_all = ["supersede", "no_claim"])]
     pub queue: bool,
-    /// Terminate another unfinished operation of the application, from any state directory, and continue when it has
-    /// ended
+    /// If another operation of the application is unfinished, terminate it and continue when it has ended, even if it
+    /// was started from another state directory
     #[arg(long, conflicts_with = "no_claim")]
     pub supersede: bool,
-    /// Namespace of the Lease that claims the application for one operation [default: the objects' namespace]
+    /// Namespace of the Lease that prevents concurrent operations of the application [default: the objects' namespace]
     #[arg(long, value_name = "NS", value_parser = values::parse_namespace, conflicts_with = "no_claim")]
     pub claim_namespace: Option<String>,
-    /// Ignore other operations of the application
+    /// Run even if another operation of the application is running
     #[arg(long)]
     pub no_claim: bool,
 }
@@ -215,11 +216,11 @@ pub struct SyncArgs {
     /// Name of the application
     #[arg(long, value_name = "NAME", value_parser = values::parse_application_name, required_unless_present = "plan")]
     pub app: Option<String>,
-    /// Stored plan to execute exactly: a file written by `plan --save`, or the hash (or its first digits) of a
-    /// plan in the state directory. The plan is refused if the cluster has changed in a way that affects it
+    /// Execute exactly this stored plan: a file written by `tidegate plan --save`, or the hash (or its first digits) of
+    /// a plan in the state directory. The plan is refused if the cluster has changed in a way that affects it
     #[arg(long, value_name = "FILE|HASH", conflicts_with_all = PLAN_DETERMINED_OPTIONS)]
     pub plan: Option<String>,
-    /// Execute the plan even if objects have changed in fields that the plan does not set
+    /// Execute the stored plan even if fields that it does not set have changed in the cluster
     #[arg(long, requires = "plan")]
     pub allow_drift: bool,
     #[command(flatten)]
@@ -232,13 +233,13 @@ pub struct SyncArgs {
     pub claim: ClaimArgs,
     #[command(flatten)]
     pub scripts: CustomizationArgs,
-    /// Validate everything on the server without writing anything
+    /// Validate all objects on the API server without writing anything
     #[arg(long)]
     pub dry_run: bool,
-    /// Start without validating everything on the server first
+    /// Start without first validating all objects on the API server
     #[arg(long, alias = "skip-dry-run", conflicts_with = "dry_run")]
     pub no_dry_run: bool,
-    /// Maximum number of retries after a failure, starting at the failed wave; a negative number means unlimited
+    /// Maximum number of retries, each of which starts at the failed wave; a negative number means unlimited
     #[arg(long, value_name = "N", default_value_t = 0, allow_negative_numbers = true)]
     pub retry: i64,
     /// Delay before the first retry
@@ -253,7 +254,7 @@ pub struct SyncArgs {
     /// Maximum duration of the operation, including retries, before it fails [default: unlimited]
     #[arg(long, value_name = "D", value_parser = values::parse_duration_arg)]
     pub deadline: Option<Duration>,
-    /// Point at which the operation succeeds: after the last wave is applied (synced) or healthy (healthy)
+    /// State of the last wave at which the operation succeeds: applied (synced), or also healthy (healthy)
     #[arg(long, value_enum, value_name = "STATE", default_value_t)]
     pub wait: WaitArg,
     #[command(flatten)]
@@ -284,10 +285,10 @@ const PLAN_DETERMINED_OPTIONS: [&str; 18] = [
     "strict",
 ];
 
-/// End of an operation.
+/// Point at which a sync succeeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum WaitArg {
-    // As in Argo CD: without waiting for the last wave.
+    // Like Argo CD, without waiting for the last wave to become healthy.
     #[default]
     Synced,
     // When the last wave is healthy as well.

@@ -4,17 +4,17 @@ use clap::{Args, ValueEnum};
 use tidegate_model::annotations::INSTANCE_LABEL;
 use tidegate_model::{Tracking, TrackingMethod};
 
-/// Marks of the application's objects.
+/// Options for marking the application's objects.
 #[derive(Clone, Debug, Args)]
 pub struct TrackingArgs {
-    /// Marks that identify an application's objects
+    /// Method for marking the objects that belong to an application
     #[arg(long, value_enum, value_name = "METHOD", default_value_t, help_heading = HEADING)]
     tracking: TrackingArg,
-    /// Key of the tracking label
+    /// Key of the label for the tracking methods that use a label
     #[arg(long, value_name = "KEY", default_value = INSTANCE_LABEL, help_heading = HEADING)]
     tracking_label: String,
-    /// ID of this installation, added as an annotation to its objects to distinguish it from other installations that
-    /// deploy into the same cluster
+    /// ID of this Tidegate installation, added to its objects as an annotation; it distinguishes the installation from
+    /// others that deploy to the same cluster
     #[arg(long, value_name = "ID", default_value = "", hide_default_value = true, help_heading = HEADING)]
     installation_id: String,
 }
@@ -46,7 +46,7 @@ impl TrackingArgs {
 /// Tracking methods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum TrackingArg {
-    // The default of Argo CD.
+    // Argo CD's default.
     #[default]
     Annotation,
     // The label is for people and other tools.

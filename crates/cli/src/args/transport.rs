@@ -25,7 +25,7 @@ pub struct TransportArgs {
 /// Direct access to the Applications of a cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct DirectArgs {
-    /// Read and write Applications as resources in the kubeconfig's cluster, without a service
+    /// Access the Application resources in the kubeconfig's cluster directly, without a service
     #[arg(long, alias = "core", conflicts_with = "server", help_heading = HEADING)]
     pub kube: bool,
     /// Namespace of the Applications, or * for all namespaces (repeatable) [default: TIDEGATE_CONTROL_NAMESPACE,
@@ -37,7 +37,7 @@ pub struct DirectArgs {
 }
 
 impl DirectArgs {
-    /// Returns the namespaces of the Applications; empty for all.
+    /// Returns the namespaces of the Applications. An empty set means all namespaces.
     pub fn namespaces(&self) -> BTreeSet<String> {
         if self.app_namespace.iter().any(|one| one == ALL_NAMESPACES) {
             return BTreeSet::new();

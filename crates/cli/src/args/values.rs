@@ -1,4 +1,4 @@
-//! Parsers of values that clap's own do not cover.
+//! Parsers for values that clap's built-in parsers do not cover.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,7 +24,9 @@ pub fn parse_reason(text: &str) -> Result<String, String> {
 
 /// Parses a required reason.
 pub fn parse_required_reason(text: &str) -> Result<String, String> {
-    Some(normalize_reason(text)).filter(|reason| !reason.is_empty()).ok_or_else(|| "give a reason".to_owned())
+    Some(normalize_reason(text))
+        .filter(|reason| !reason.is_empty())
+        .ok_or_else(|| "provide a reason".to_owned())
 }
 
 /// Parses `true` or `false`; an empty variable counts as false.

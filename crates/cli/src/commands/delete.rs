@@ -116,15 +116,11 @@ fn show_plan(
         return Ok(CommandOutcome::InvalidPlan);
     }
     let goes = plan.tasks.iter().filter(|task| task.action == Action::Prune).count();
-    let goes = format_count(
-        u32::try_from(goes).unwrap_or(u32::MAX),
-        "object would be deleted",
-        "objects would be deleted",
-    );
+    let goes = format_count(u32::try_from(goes).unwrap_or(u32::MAX), "object", "objects");
     let what = if Cascade::from(args.cascade).deletes_objects() {
-        goes
+        format!("with {goes}")
     } else {
-        "its objects would be kept".to_owned()
+        "and keep its objects".to_owned()
     };
-    Err(CliError::usage(format!("nothing was deleted: {what}; use --yes to delete application {}", args.app)))
+    Err(CliError::usage(format!("nothing was deleted; use --yes to delete application {} {what}", args.app)))
 }

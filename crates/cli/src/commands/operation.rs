@@ -103,7 +103,7 @@ async fn store_health_rules(
     };
     for summary in open {
         let id = summary.operation;
-        printer.note(&format!("operation {id} of {application} is unfinished: it is {what} first"));
+        printer.note(&format!("operation {id} of {application} is unfinished and will be {what} first"));
     }
     Ok(customizations::store_rules(state_dir, application, health)?)
 }

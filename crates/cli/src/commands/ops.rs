@@ -378,8 +378,8 @@ fn print_recorded_action(
         }
         (OperationAction::Unpause { .. }, false) => "continues".to_owned(),
         (OperationAction::Unpause { .. }, true) => format!("is no longer paused; {resume}"),
-        (OperationAction::Confirm { .. }, false) => "may prune now".to_owned(),
-        (OperationAction::Confirm { .. }, true) => format!("may prune now; {resume}"),
+        (OperationAction::Confirm { .. }, false) => "may now prune".to_owned(),
+        (OperationAction::Confirm { .. }, true) => format!("may now prune; {resume}"),
         (OperationAction::Approve { .. }, false) => "is approved".to_owned(),
         (OperationAction::Approve { .. }, true) => format!("is approved; {resume}"),
         (OperationAction::Override { what, scope, .. }, waits) => {

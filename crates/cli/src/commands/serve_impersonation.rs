@@ -72,7 +72,7 @@ fn parse_mode(object: &Object) -> (ImpersonationMode, Vec<String>) {
             None => otherwise,
             Some(Ok(is)) => is,
             Some(Err(_)) => {
-                problems.push(format!("{key} must be true or false; it counts as true"));
+                problems.push(format!("{key} must be true or false; it is treated as true"));
                 true
             }
         };

@@ -28,7 +28,7 @@ pub enum Problem {
     #[error(
         "{}: no manifests in this folder; manifest file names end in .yaml, .yml or .json, and hidden files are skipped{}",
         format_path(path),
-        if *synced { " (use --allow-empty to accept it)" } else { "" }
+        if *synced { " (use --allow-empty to accept an empty folder)" } else { "" }
     )]
     EmptyFolder {
         path: PathBuf,
@@ -46,9 +46,9 @@ pub enum Problem {
     },
     /// None of the objects would be applied.
     #[error(
-        "a sync applies none of the {objects} objects in the input: their annotations make them deletion \
-         hooks or exclude them; pass at least one other manifest, or use --allow-empty if the application \
-         has no objects"
+        "a sync would not apply any of the {objects} objects in the input: their annotations make them \
+         deletion hooks or exclude them; pass at least one other manifest, or use --allow-empty if the \
+         application has no objects"
     )]
     AllExcluded { objects: usize },
     /// A link that points into itself.

@@ -128,11 +128,13 @@ impl ControllingAppSet {
     /// Explains why no operation is running and what to do.
     fn explain_idle(&self, none: &str, sync: SyncStatusCode) -> String {
         let name = &self.name;
-        let belongs = format!("{none}; it belongs to ApplicationSet {name}");
+        let belongs = format!("{none}; the application belongs to ApplicationSet {name}");
         let explain = format!("`tidegate appset explain {name}`");
         match (self.turn, sync) {
             (SyncTime::InStep(step) | SyncTime::Manual(step), SyncStatusCode::Synced) => {
-                format!("{none}: it is in sync; the rollouts of ApplicationSet {name} sync it in step {step}")
+                format!(
+                    "{none}: the application is in sync; the rollouts of ApplicationSet {name} sync it in step {step}"
+                )
             }
             (SyncTime::InStep(step), _) => {
                 format!(
@@ -251,9 +253,11 @@ impl IdleStatus {
                 return Some(set.explain_idle(none, sync));
             }
             (_, false, _) => "; automated sync is off: use `tidegate app sync`",
-            (_, true, SyncStatusCode::Synced) => ": it is in sync",
+            (_, true, SyncStatusCode::Synced) => ": the application is in sync",
             (_, true, SyncStatusCode::Unknown) => ": the differences are not known yet",
-            (_, true, SyncStatusCode::OutOfSync) if self.window.is_some() => ": a sync window denies it",
+            (_, true, SyncStatusCode::OutOfSync) if self.window.is_some() => {
+                ": a sync window denies the sync"
+            }
             (_, true, SyncStatusCode::OutOfSync) if !self.conditions.is_empty() => "; see the conditions",
             (_, true, SyncStatusCode::OutOfSync) => match self.rests {
                 Some(rests) => return Some(format!("{none}: {rests}")),
@@ -457,7 +461,7 @@ mod tests {
         let rolling = appset(json!(1));
         let two = told_of("two", &rolling, &options);
         assert!(
-            two.contains("it belongs to ApplicationSet shops, whose rollout syncs it in step 2; `tidegate appset explain shops` shows what that step is waiting for"),
+            two.contains("the application belongs to ApplicationSet shops, whose rollout syncs it in step 2; `tidegate appset explain shops` shows what that step is waiting for"),
             "{two}"
         );
         let new = told_of("new", &rolling, &options);

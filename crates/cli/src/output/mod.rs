@@ -30,7 +30,7 @@ pub use text::{Style, Text, escape, one_line};
 
 /// Warning that a deletion also removes the file that contains the resource.
 pub const FILE_REMOVAL_WARNING: &str =
-    "its document will be removed from the apps folder; keep a copy if you need it again";
+    "the document will be removed from the apps folder; keep a copy if you need it again";
 
 /// Formats the last line of an explanation. Its commands use the same state directory or service as this process.
 pub fn format_next_action(action: &NextAction) -> Text {

@@ -84,7 +84,7 @@ impl SimCluster {
     pub async fn apply_as(&self, manager: &str, request: ApplyRequest) -> Result<ApplyResult, ClusterError> {
         match self.write(Write::Apply { manager: manager.to_owned(), request }).await? {
             WriteResult::Applied(applied) => Ok(applied),
-            other => unreachable!("unexpected answer to an apply: {other:?}"),
+            other => unreachable!("unexpected response to an apply: {other:?}"),
         }
     }
 
@@ -152,7 +152,7 @@ impl Cluster for SimCluster {
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError> {
         match self.write(Write::Put { object, operation }).await? {
             WriteResult::Applied(applied) => Ok(applied.object),
-            other => unreachable!("unexpected answer to a put: {other:?}"),
+            other => unreachable!("unexpected response to a put: {other:?}"),
         }
     }
 
@@ -163,14 +163,14 @@ impl Cluster for SimCluster {
     ) -> Result<Object, ClusterError> {
         match self.write(Write::PutStatus { object, operation }).await? {
             WriteResult::Applied(applied) => Ok(applied.object),
-            other => unreachable!("unexpected answer to a put of a status: {other:?}"),
+            other => unreachable!("unexpected response to a put of a status: {other:?}"),
         }
     }
 
     async fn delete(&self, request: DeleteRequest) -> Result<DeleteResult, ClusterError> {
         match self.write(Write::Delete { request }).await? {
             WriteResult::Deleted(deleted) => Ok(deleted),
-            other => unreachable!("unexpected answer to a delete: {other:?}"),
+            other => unreachable!("unexpected response to a delete: {other:?}"),
         }
     }
 

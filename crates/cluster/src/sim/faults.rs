@@ -81,7 +81,7 @@ impl CallFault {
                 ClusterError::new(ErrorKind::Server, "Internal error occurred: injected by the simulation")
             }
             Self::TimeoutBefore | Self::TimeoutAfter => {
-                ClusterError::new(ErrorKind::Timeout, "the server did not answer in time")
+                ClusterError::new(ErrorKind::Timeout, "the server did not respond in time")
             }
         }
     }

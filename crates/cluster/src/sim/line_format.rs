@@ -106,7 +106,7 @@ pub(crate) fn parse_line<T: DeserializeOwned>(path: &Path, line: usize, bytes: &
     let (sum, body) = bytes.split_at_checked(9).ok_or_else(|| damaged("it is too short".to_owned()))?;
     let sum = std::str::from_utf8(sum).ok().and_then(|text| u32::from_str_radix(text.trim_end(), 16).ok());
     if sum != Some(crc32fast::hash(body)) {
-        return Err(damaged("its checksum does not match".to_owned()));
+        return Err(damaged("the checksum does not match".to_owned()));
     }
     serde_json::from_slice(body).map_err(|error| damaged(error.to_string()))
 }

@@ -51,7 +51,7 @@ impl SimState {
     ) -> Result<ApplyResult, ClusterError> {
         match self.write(now, &Write::Apply { manager: manager.to_owned(), request })? {
             WriteResult::Applied(applied) => Ok(applied),
-            other => unreachable!("unexpected answer to an apply: {other:?}"),
+            other => unreachable!("unexpected response to an apply: {other:?}"),
         }
     }
 
@@ -59,7 +59,7 @@ impl SimState {
     pub fn delete(&mut self, now: Timestamp, request: DeleteRequest) -> Result<DeleteResult, ClusterError> {
         match self.write(now, &Write::Delete { request })? {
             WriteResult::Deleted(deleted) => Ok(deleted),
-            other => unreachable!("unexpected answer to a delete: {other:?}"),
+            other => unreachable!("unexpected response to a delete: {other:?}"),
         }
     }
 

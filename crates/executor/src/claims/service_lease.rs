@@ -138,11 +138,12 @@ impl ServiceLease {
                     continue;
                 }
                 Ok(Err(error)) => error.message,
-                Err(_) => "the API server did not answer".to_owned(),
+                Err(_) => "the API server did not respond".to_owned(),
             };
             tracing::warn!(
                 reason = failure,
-                "failed to renew the Lease of this service; after 10 s without a renewal, nothing is written until it succeeds"
+                "failed to renew the Lease of this service; after 10 s without a renewal, nothing is written \
+                 until a renewal succeeds"
             );
             pause = RENEWAL_RETRY_DELAY;
         }

@@ -13,7 +13,9 @@ pub(crate) fn call_error(error: &ClusterError) -> CallError {
     let is_transient = error.kind.is_transient() || error.kind == ErrorKind::Conflict;
     let is_outage = error.kind.is_outage();
     let message = match retry_after {
-        Some(wait) => format!("it asks to slow down for {}: {}", format_duration(wait), error.message),
+        Some(wait) => {
+            format!("the cluster requested a delay of {}: {}", format_duration(wait), error.message)
+        }
         None => error.message.clone(),
     };
     let has_few_retries = matches!(error.kind, ErrorKind::DependencyTimeout | ErrorKind::AlreadyAllocated);

@@ -54,7 +54,7 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     };
     for wave in &plan.waves {
         for problem in wave.gates.iter().filter_map(|gate| known.explain_missing_gate(gate)) {
-            let effect = format!("wave {} of {} stays closed", wave.wave, wave.phase);
+            let effect = format!("wave {} of {} remains closed", wave.wave, wave.phase);
             note("missing-gate", None, annotations::GATE, &problem, &effect);
         }
     }

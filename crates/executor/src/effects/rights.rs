@@ -33,7 +33,11 @@ pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, wr
         object: None,
         origin: None,
         message: match trial {
-            true => format!("forbidden, so nothing is written: missing permissions: {missing}"),
+            true => {
+                format!(
+                    "forbidden: nothing will be written, because these permissions are missing: {missing}"
+                )
+            }
             false => format!("missing permissions, unless the operation itself grants them: {missing}"),
         },
     });

@@ -49,11 +49,12 @@ pub struct StoredPlan {
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPlan {
     /// The document isn't JSON of the expected form.
-    #[error("it is not a stored plan: {0}")]
+    #[error("the file is not a stored plan: {0}")]
     Malformed(#[from] serde_json::Error),
     /// The document was written by another version of this program.
     #[error(
-        "it has format {found}, but this version reads format {FORMAT_VERSION}; create the plan again with this version"
+        "the plan has format {found}, but this version reads format {FORMAT_VERSION}; create the plan again \
+         with this version"
     )]
     UnsupportedFormat {
         /// Format version in the document.
@@ -61,8 +62,8 @@ pub enum InvalidPlan {
     },
     /// The document was modified after its creation.
     #[error(
-        "it was modified after its creation: its stated hash is {said}, but its content has hash {found}; \
-         create the plan again"
+        "the plan was modified after its creation: its stated hash is {said}, but its content has hash \
+         {found}; create the plan again"
     )]
     Modified {
         /// Hash in the document.
@@ -71,7 +72,7 @@ pub enum InvalidPlan {
         found: Digest,
     },
     /// The plan refers to content that is missing.
-    #[error("it is damaged: a task refers to manifest {0}, which is missing; create the plan again")]
+    #[error("the plan is damaged: a task refers to manifest {0}, which is missing; create the plan again")]
     Damaged(usize),
 }
 

@@ -51,7 +51,7 @@ pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, messa
     // a rule.
     let observed = match &subject.task.health_judge {
         Some(judge) => {
-            let unknown = format!("health judge {judge} has not answered yet");
+            let unknown = format!("health judge {judge} has not reported a result yet");
             seen.with_health(Health::new(HealthStatus::Progressing, unknown), false)
         }
         None => seen,

@@ -25,7 +25,7 @@ const NAMED_OPERATIONS_MAX: usize = 3;
 /// Reason for waiting if an operation isn't first in the queue.
 const NOT_NEXT: &str = "other operations of the group are ahead in the queue";
 /// Reason for waiting if only some of the operation's places are free.
-const NOT_ALL: &str = "the wave needs a free slot in every one of its groups, and another group is full";
+const NOT_ALL: &str = "the wave needs a free slot in each of its groups, but another group is full";
 
 /// Reports a verdict to a gate. It is called under a lock, so it must not call this module.
 pub(crate) type VerdictCallback = Box<dyn Fn(Verdict) + Send>;

@@ -15,8 +15,8 @@ use super::window::{self, WINDOW_PREFIX};
 use crate::clock::Clock;
 
 /// Reason for keeping a gate closed if this engine has no connection to the cluster that the gate needs.
-const NO_CONNECTION: &str =
-    "this engine has no connection to the operation's cluster; start the engine with that cluster";
+const NO_CONNECTION: &str = "this engine has no connection to the operation's cluster; start the engine with a connection to that \
+     cluster";
 
 /// Environment in which gates are evaluated.
 pub(crate) struct GateEnvironment<'a> {

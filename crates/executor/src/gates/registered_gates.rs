@@ -74,14 +74,14 @@ impl<T: Fn(Verdict)> VerdictReporter<'_, T> {
         match timeout(ANSWER_TIMEOUT, answers.changed()).await {
             Ok(Ok(())) => {}
             Ok(Err(_)) => {
-                self.report_failure("ended without an answer");
+                self.report_failure("ended without a result");
                 return sleep(GATE_RETRY_INTERVAL).await;
             }
             Err(_) => {
-                self.report_failure(&format!("did not answer within {} s", ANSWER_TIMEOUT.as_secs()));
+                self.report_failure(&format!("did not respond within {} s", ANSWER_TIMEOUT.as_secs()));
                 match timeout(LATE_ANSWER_WAIT, answers.changed()).await {
                     Ok(Ok(())) => {}
-                    Ok(Err(_)) => return self.report_failure("ended without an answer"),
+                    Ok(Err(_)) => return self.report_failure("ended without a result"),
                     Err(_) => return,
                 }
             }

@@ -51,7 +51,7 @@ pub enum MachineError {
         wanted: tidegate_model::StreamKind,
     },
     /// The log rejects all records, and the engine has stopped all work.
-    #[error("the operation log failed: {reason}; fix the cause and start again; no recorded data is lost")]
+    #[error("the operation log failed: {reason}; fix the cause and start again (no recorded data was lost)")]
     LogFailed {
         /// Error from the log.
         reason: String,
@@ -66,7 +66,7 @@ pub enum MachineError {
         machine: StreamName,
     },
     /// The engine's actors have stopped.
-    #[error("the engine has stopped; start it again and resume {machine}")]
+    #[error("the engine has stopped; start the engine again and resume {machine}")]
     Stopped {
         /// The machine.
         machine: StreamName,

@@ -156,7 +156,7 @@ impl<W: MachineEffects> SupervisorState<W> {
             }
             Ok(StoredMachine::Missing) if self.has_started => {
                 let reason =
-                    format!("{}; the log has no record of it yet, start it again", self.last_failure);
+                    format!("{}; the log has no record of it yet: start it again", self.last_failure);
                 self.finish(myself, EndReason::Failed(MachineError::Aborted { machine, reason })).await;
             }
             Ok(StoredMachine::Missing) => match self.arguments.start_input.take() {

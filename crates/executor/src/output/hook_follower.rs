@@ -99,7 +99,8 @@ impl HookFollower {
                     continue;
                 }
                 let Some(place) = self.reader.try_acquire_permit() else {
-                    let text = "the maximum number of containers is already followed; the others are followed as these finish";
+                    let text = "the maximum number of containers is already being followed; the others will \
+                                be followed as these finish";
                     return self.reader.note(Some(self.key.clone()), text);
                 };
                 self.followed.insert(known);

@@ -74,7 +74,8 @@ pub(crate) enum PatchError {
     OtherObject { field: &'static str, manifest: String, live: String },
     /// The manifest has a field that the server would interpret as a patch directive.
     #[error(
-        "{path} is a directive of strategic merge patches, not a field: remove it from the manifest, or use server-side apply"
+        "{path} is a directive of strategic merge patches, not a field: remove the directive from the \
+         manifest, or use server-side apply"
     )]
     Directive { path: String },
     /// The annotation would exceed the size limit.

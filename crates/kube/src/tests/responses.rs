@@ -302,7 +302,9 @@ async fn a_hung_server_costs_one_time_limit_and_no_permit() {
         let error = answer.unwrap_err();
         assert_eq!(error.kind, ErrorKind::Timeout);
         assert!(
-            error.message.contains("did not answer GET /api/v1/namespaces/shop/configmaps/hang within 30s")
+            error
+                .message
+                .contains("did not respond to GET /api/v1/namespaces/shop/configmaps/hang within 30s")
         );
     }
     assert_eq!(started.elapsed(), Duration::from_secs(30));
@@ -463,7 +465,7 @@ async fn a_hanging_write_is_no_outage_while_reads_succeed() {
     let hang: fn() -> Reply = || Reply::Hang;
     for (written, read, kind, text) in [
         (hang, true, ErrorKind::DependencyTimeout, "an admission webhook may not be responding"),
-        (hang, false, ErrorKind::Timeout, "did not answer PATCH"),
+        (hang, false, ErrorKind::Timeout, "did not respond to PATCH"),
         (
             || Reply::Json(504, status_body(504, "Timeout", "slow")),
             true,

@@ -1,19 +1,19 @@
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Requester, Timestamp};
 
-/// Requester, reason and time of a request. The engine's own decisions have the engine as their requester.
+/// Requester, reason and time of a request. For the engine's own decisions, the requester is the engine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attribution {
     /// Name of the requester.
     pub by: String,
-    /// Reason. May be empty.
+    /// Reason for the request. May be empty.
     pub why: String,
     /// Time of the request.
     pub at: Timestamp,
 }
 
 impl Attribution {
-    /// Returns the requester and the reason.
+    /// Returns the name and the reason as a [`Requester`].
     pub fn requester(&self) -> Requester<'_> {
         Requester { name: &self.by, reason: &self.why }
     }

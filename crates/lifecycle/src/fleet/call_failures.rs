@@ -8,11 +8,11 @@ use crate::operation::CallError;
 
 /// Delay after the first failed call. It doubles after each further failure.
 const CALL_RETRY_DELAY: Duration = Duration::from_millis(500);
-/// Maximum delay between two calls. Calls to the engine's own process or to the API server are cheap, and the
-/// whole rollout or teardown waits for them.
+/// Maximum delay between two calls. It is short because calls to the engine's own process or to the API
+/// server are cheap, and the whole rollout or teardown waits for them.
 const CALL_RETRY_DELAY_MAX: Duration = Duration::from_secs(15);
 
-/// Consecutive failed calls about one Application.
+/// Consecutive failed calls for one Application.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFailures {
     /// Number of consecutive failures.
@@ -24,14 +24,14 @@ pub struct CallFailures {
 }
 
 impl CallFailures {
-    /// Returns the time at which a failed call is repeated. Returns `None` while an earlier failure still
-    /// blocks calls, because the answer then belongs to an older call.
+    /// Returns the time at which to retry a failed call. Returns `None` while an earlier failure still blocks
+    /// calls, because the error then belongs to an older call.
     pub(crate) fn next_retry(&self, error: &CallError, now: Timestamp) -> Option<Timestamp> {
         self.can_call(now)
             .then(|| now + error.retry_delay(CALL_RETRY_DELAY, self.failed, CALL_RETRY_DELAY_MAX))
     }
 
-    /// Adds a call about an Application to the outstanding commands. If the call must wait after a failure,
+    /// Adds a call for an Application to the outstanding commands. If the call must wait after a failure,
     /// adds a wake-up instead.
     pub(crate) fn schedule_call<C>(&self, call: C, owed: &mut Outstanding<C>, now: Timestamp) {
         match self.not_before.filter(|at| *at > now) {

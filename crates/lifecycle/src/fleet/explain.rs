@@ -17,7 +17,7 @@ use crate::operation::{AwaitedItem, truncate_to_seconds};
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "FleetExplanation")]
 pub struct Explanation {
-    /// Current position in words, such as `step 2 of 3 (env in (qa))`.
+    /// Human-readable current position, such as `step 2 of 3 (env in (qa))`.
     pub position: String,
     /// Progress at this position, such as `3 of 14 Healthy`.
     pub progress: String,
@@ -26,9 +26,9 @@ pub struct Explanation {
     /// Time left until the step's deadline, in seconds. `None` if there is no deadline or if it has passed.
     #[serde(rename = "secondsUntilDeadline")]
     pub deadline_in_seconds: Option<u64>,
-    /// Problems that don't block progress by themselves.
+    /// Problems that don't block progress on their own.
     pub warnings: Vec<String>,
-    /// Person who paused the machine, with the reason.
+    /// Person who paused the machine, and the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Next position, such as `step 3, 6 Applications`.
@@ -71,8 +71,8 @@ impl Explanation {
         Self { progress: message.to_owned(), ..Self::new(format!("{end:?} {ago} ago after {took}"), at) }
     }
 
-    /// Adds the pause, if there is one. Removes the deadline, because the time until a deadline doesn't run
-    /// during a pause.
+    /// If the machine is paused, adds the pause and removes the deadline, because time spent in a pause
+    /// doesn't count toward the deadline.
     pub(crate) fn set_paused(&mut self, paused: Option<&Attribution>) {
         if let Some(paused) = paused {
             let since = format_elapsed(self.at.since(paused.at));
@@ -115,14 +115,14 @@ impl fmt::Display for Explanation {
     }
 }
 
-/// Lists names by place, such as `step 1: dev-a, dev-b; step 2: qa`. Omits empty places.
+/// Lists names grouped by place, such as `step 1: dev-a, dev-b; step 2: qa`. Omits empty places.
 pub(crate) fn join_names_by_place<'a>(places: impl Iterator<Item = (String, Vec<&'a str>)>) -> String {
     let named = places.filter(|(_, names)| !names.is_empty());
     named.map(|(place, names)| format!("{place}: {}", join_names(&names))).collect::<Vec<_>>().join("; ")
 }
 
-/// Explains why a request has no effect on the specified Applications, and lists the Applications that it
-/// would affect, by place. Omits the list if it is empty.
+/// Explains why a request has no effect on the specified Applications. Then lists the Applications that the
+/// request would affect, grouped by place. Omits the list if it is empty.
 pub(crate) fn append_alternatives(reason: &str, done: &str, others: &str) -> String {
     match others {
         "" => format!("{reason}; no other Application can be {done} now"),

@@ -9,7 +9,7 @@ use tidegate_model::Timestamp;
 /// can find it there. Consumers recognize repeated deliveries by the key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Milestone {
-    /// Identifier, unique within its machine. Short, and consists of letters, digits and dashes.
+    /// Identifier, unique within its machine: a short string of letters, digits and dashes.
     pub key: String,
     /// Machine-readable reason for the notification.
     pub reason: MilestoneReason,
@@ -24,7 +24,7 @@ pub struct Milestone {
 pub enum MilestoneReason {
     /// A rollout started.
     RolloutStarted,
-    /// Gates or missing approvals keep a step closed.
+    /// A step can't open because of gates or missing approvals.
     StepHeld,
     /// A step opened, so its Applications are updated to their targets.
     StepOpened,

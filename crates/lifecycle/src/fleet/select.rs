@@ -12,9 +12,9 @@ pub type Labels = BTreeMap<String, String>;
 /// Operator of a label expression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Operator {
-    /// The label exists, and its value is among the values.
+    /// The label exists, and its value is one of the values.
     In,
-    /// The label doesn't exist, or its value is not among the values.
+    /// The label doesn't exist, or its value is not one of the values.
     NotIn,
 }
 
@@ -69,15 +69,15 @@ impl fmt::Display for Expression {
 /// Step to which an Application is assigned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Index of the first step that selects the Application, starting at 0. `None` if no step selects it, so
-    /// it is not updated.
+    /// Index of the first step that selects the Application, starting at 0. `None` if no step selects the
+    /// Application, in which case it is not updated.
     pub step: Option<u32>,
     /// Later steps that also select the Application. They don't update it.
     pub also: Vec<u32>,
 }
 
-/// Returns the step of an Application with these labels. A step selects the Application if all of the step's
-/// expressions match. A step without expressions selects every Application.
+/// Returns the step of an Application with the given labels. A step selects the Application if all of the
+/// step's expressions match. A step without expressions selects every Application.
 pub fn assign_step<'a>(steps: impl IntoIterator<Item = &'a [Expression]>, labels: &Labels) -> Assignment {
     let mut selecting = (0..)
         .zip(steps)
@@ -92,10 +92,10 @@ pub enum MaxUpdate {
     /// All Applications.
     #[default]
     All,
-    /// This number of Applications. With 0, users update the Applications of the step themselves.
+    /// This number of Applications. With 0, users update the step's Applications themselves.
     Count(u32),
     /// This percentage of the step's Applications, rounded down, but at least one Application. With 0, users
-    /// update the Applications of the step themselves.
+    /// update the step's Applications themselves.
     Percent(u32),
 }
 
@@ -105,7 +105,7 @@ pub enum MaxUpdate {
 pub struct InvalidMaxUpdate(pub String);
 
 impl MaxUpdate {
-    /// Returns the limit for a step with this number of Applications.
+    /// Returns the limit for a step with the given number of Applications.
     pub fn limit_for(self, members: u32) -> u32 {
         match self {
             Self::All => u32::MAX,

@@ -53,8 +53,8 @@ fn advance_running(operation: &Operation, now: Timestamp) -> Vec<OperationEvent>
     if events.is_empty() { advance_stage(operation, now) } else { events }
 }
 
-/// Returns the transition that follows unconditionally: to the end that was requested, or back to the
-/// interrupted wave.
+/// Returns the transition that follows unconditionally: to the requested end, or back to the interrupted
+/// wave.
 fn unconditional_transition(operation: &Operation) -> Option<Stage> {
     match &operation.stage {
         Stage::Terminating | Stage::Finishing { .. } => None,
@@ -93,7 +93,7 @@ fn advance_planned(operation: &Operation, now: Timestamp) -> Vec<OperationEvent>
         return ending::fail_attempt(messages::invalid_plan_message(&operation.plan.errors()), now);
     }
     if let Some((_, message)) = operation.pruned_namespace_in_use() {
-        // Another attempt would have the same plan.
+        // A retry would have the same plan, so it would fail too.
         return vec![OperationEvent::AttemptFailed { message, retriable: false, at: now }];
     }
     let options = &operation.header.request.options;

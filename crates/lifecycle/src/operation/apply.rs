@@ -1,5 +1,5 @@
-//! Application of events to the state. If an event is illegal in a state, the result is an error that
-//! contains both. The code never panics.
+//! Applies events to the state. If an event is illegal in a state, the result is an error that contains both.
+//! The code never panics.
 
 mod header;
 mod legal;
@@ -279,7 +279,7 @@ fn end_wave_for_lost_namespace(operation: &mut Operation, namespace: &str, loss:
     Some(())
 }
 
-/// Moves deadlines by the length of a pause, because their time doesn't run during a pause.
+/// Postpones deadlines by the length of a pause, because paused time doesn't count toward them.
 fn shift_deadlines(operation: &mut Operation, since: Timestamp, at: Timestamp) {
     let shifted = |from: Timestamp| from + at.since(since.max(from));
     for times in &mut operation.waves {
@@ -354,7 +354,7 @@ fn start_retry(operation: &mut Operation, attempt: u32, at: Timestamp) -> Option
     renumber_results(operation);
     if restart {
         operation.waves.fill(WaveTimes::default());
-        // The attempt writes everything again, into the namespaces as they are now.
+        // The attempt writes everything again, so only the current state of the namespaces matters.
         operation.seen_namespaces.clear();
     }
     operation.stage = Stage::Planned;
@@ -381,8 +381,8 @@ fn renumber_results(operation: &mut Operation) {
     }
 }
 
-/// Returns the UID of the object that an attempt leaves behind. With it, the hook's deletion policy can still
-/// find the object if no later attempt reaches the hook.
+/// Returns the UID of the object that an attempt leaves behind. The UID allows the hook's deletion policy to
+/// be applied to the object even if no later attempt reaches the hook.
 fn leftover_uid(task: &mut TaskState) -> Option<String> {
     let applied = task.applied.take().map(|applied| applied.uid).filter(|uid| !uid.is_empty());
     applied.or_else(|| task.leftover.take())

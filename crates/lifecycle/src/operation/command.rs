@@ -4,7 +4,7 @@ use tidegate_model::TaskId;
 
 use super::input::{Answer, CallError, Input};
 
-/// Interval after which a gate is queried again if it didn't give a usable answer.
+/// Delay before a gate is queried again if its response was unusable.
 pub const GATE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Outstanding command of an operation.
@@ -12,15 +12,15 @@ pub const GATE_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Every command may be executed twice, and the second execution must not have any effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Read the cluster and create a plan. Answer: [`Input::Planned`](super::Input) or
+    /// Read the cluster and create a plan. Result: [`Input::Planned`](super::Input) or
     /// [`Input::PlanFailed`](super::Input).
     Plan,
     /// Acquire the claim and hold it until the operation has finished. The state of the claim is reported
     /// repeatedly as [`Input::Claim`](super::Input).
     Claim,
-    /// Execute a command about one task. Answer: [`Input::Answer`](super::Input) with the same attempt.
-    /// Commands about the same task run one after the other, because otherwise a hook could be created after
-    /// it was stopped.
+    /// Execute a command for one task. Result: [`Input::Answer`](super::Input) with the same attempt.
+    /// Commands for the same task run one after the other, because otherwise a hook could be created after it
+    /// was stopped.
     Task {
         /// Position of the task in the plan.
         task: TaskId,
@@ -39,9 +39,9 @@ pub enum Command {
     /// [`Input::NamespaceObserved`](super::Input). The reports may start late, because all of these
     /// namespaces are read before the end.
     WatchNamespaces,
-    /// Read the namespaces that the operation writes to. Answer: [`Input::NamespacesRead`](super::Input).
+    /// Read the namespaces that the operation writes to. Result: [`Input::NamespacesRead`](super::Input).
     ReadNamespaces,
-    /// Query a gate about a wave, and subscribe to it. Its answer and every later change arrive as
+    /// Query a gate for a wave, and subscribe to it. The verdict and every later change arrive as
     /// [`Input::Gate`](super::Input).
     AskGate {
         /// Position of the wave in the plan.
@@ -54,14 +54,14 @@ pub enum Command {
 /// Subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// Reading of the cluster and planning.
+    /// Planning, including the reads from the cluster.
     Plan,
     /// The operation's claim.
     Claim,
     /// A task and its object.
     Task(TaskId),
-    /// A hook runner's work in one attempt. It may never end, and must not block the end of the hook or the
-    /// next attempt.
+    /// A hook runner's work in one attempt. The runner may never return, so it must not block the end of the
+    /// hook or the next attempt.
     Runner(TaskId, u32),
     /// A gate, by name, regardless of the wave.
     Gate(String),
@@ -90,7 +90,8 @@ impl Command {
         matches!(self, Self::Claim | Self::Observe { .. } | Self::WatchNamespaces | Self::AskGate { .. })
     }
 
-    /// Returns the answer to record if the command fails. Returns `None` for commands without an answer.
+    /// Returns the result to record if the command fails. Returns `None` for commands that don't have a
+    /// result.
     pub fn failure_input(&self, error: CallError) -> Option<Input> {
         let input = match self {
             Self::Plan => Input::PlanFailed(error),
@@ -105,7 +106,7 @@ impl Command {
     }
 }
 
-/// Command about one task.
+/// Command for one task.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TaskCommand {
     /// Run a server-side dry run of the manifest.
@@ -143,7 +144,7 @@ pub enum TaskCommand {
 }
 
 impl TaskCommand {
-    /// Returns the answer to record if the command fails.
+    /// Returns the result to record if the command fails.
     pub fn failure_answer(&self, error: CallError) -> Answer {
         match self {
             Self::Check => Answer::Checked(Err(error)),

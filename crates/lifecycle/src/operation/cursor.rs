@@ -1,4 +1,4 @@
-//! Updates of an operation's cursor, based on its tasks.
+//! Code that updates an operation's cursor from its tasks.
 
 use std::borrow::Cow;
 
@@ -53,7 +53,7 @@ impl Cursor {
     }
 }
 
-/// State of a task before an event, as far as the cursor needs it.
+/// The parts of a task's state before an event that the cursor needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PriorTaskState {
     task: TaskId,

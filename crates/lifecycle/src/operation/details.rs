@@ -1,4 +1,4 @@
-//! Details of an operation in a list, in addition to the fields that all streams in the log have.
+//! Details shown for an operation in a list, in addition to the fields that all streams in the log have.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{LogRecord, OperationPhase, StreamKind, StreamRecords};
@@ -15,7 +15,7 @@ pub struct Details {
     pub phase: OperationPhase,
     /// True while the operation is paused.
     pub paused: bool,
-    /// Outcome, or the activity or wait at the time when the details were written.
+    /// Outcome of the operation. If it hasn't finished, its activity or wait when the details were written.
     pub message: String,
     /// Number of passed waves, and total number of waves.
     pub waves: (u32, u32),

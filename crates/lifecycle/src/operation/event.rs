@@ -51,7 +51,7 @@ pub enum EventKind {
         /// Wave of the stage. `None` for stages outside of waves.
         wave: Option<WaveName>,
     },
-    /// A gate answered a query about the wave that is waiting for it.
+    /// A gate returned a verdict for the wave that is waiting for it.
     Gate {
         /// Name of the gate, such as `window:night`.
         gate: String,
@@ -79,7 +79,8 @@ pub enum EventKind {
         /// Object of the hook. It may already be deleted.
         object: ObjectKey,
         /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. While
-        /// the operation is being terminated, `Succeeded` is also possible, if the hook had no object.
+        /// the operation is being terminated, the phase can also be `Succeeded`, if the hook didn't have an
+        /// object.
         phase: OperationPhase,
         /// Health message, reason for the stop, or reason why the hook couldn't be deleted.
         message: String,
@@ -95,7 +96,7 @@ pub enum EventKind {
     },
     /// A deadline passed.
     DeadlineExceeded {
-        /// Subject of the deadline.
+        /// Operation, wave or hook that had the deadline.
         of: Deadline,
         /// Message with the length of the deadline.
         message: String,
@@ -114,9 +115,9 @@ pub enum EventKind {
     },
     /// An attempt failed.
     AttemptFailed {
-        /// Message of the operation if no other attempt follows.
+        /// Final message of the operation if no other attempt follows.
         message: String,
-        /// True if another attempt may end differently.
+        /// True if another attempt might have a different outcome.
         retriable: bool,
     },
     /// Another attempt started.
@@ -126,38 +127,38 @@ pub enum EventKind {
     },
     /// The claim on the application changed.
     ClaimChanged {
-        /// Claim event, as the claim keeper reported it.
+        /// Claim event, as reported by the claim keeper.
         news: ClaimEvent,
-        /// Description of the consequence for this operation.
+        /// Description of the effect on this operation.
         message: String,
     },
     /// A person terminated the operation.
     TerminationRequested {
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
     },
     /// A person paused the operation.
     Paused {
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
     },
     /// A person resumed the operation.
     Unpaused {
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
     },
     /// A person confirmed the prunes that were waiting for confirmation.
     PruneConfirmed {
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
     },
     /// A person approved a wave.
     Approved {
-        /// Position in the plan, starting at 0. The user interface starts at 1.
+        /// Position of the wave in the plan, starting at 0. User interfaces start at 1.
         wave: u32,
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
@@ -168,7 +169,7 @@ pub enum EventKind {
         object: ObjectKey,
         /// Type of override.
         what: Override,
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. Empty only for a retry.
         reason: String,
@@ -185,7 +186,7 @@ pub enum EventKind {
     },
     /// Watches are failing, or are working again.
     WatchChanged {
-        /// Message of the cluster, or `None` when watches work again.
+        /// Message from the cluster, or `None` when watches work again.
         trouble: Option<String>,
     },
     /// The operation has finished. No more events follow.
@@ -219,14 +220,14 @@ impl WaveName {
     }
 }
 
-/// Subject of a deadline.
+/// Operation, wave or hook that a deadline applies to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Deadline {
-    /// The operation, counted from its start. Set by the request.
+    /// The operation. Its deadline is measured from its start and is set by the request.
     Operation,
-    /// The current wave, counted from its opening. Set by the wave's timeout.
+    /// The current wave. Its deadline is measured from its opening and is set by the wave's timeout.
     Wave,
-    /// A hook, counted from the time when it was applied or passed to its runner.
+    /// A hook. Its deadline is measured from when the hook was applied or passed to its runner.
     Hook(ObjectKey),
 }
 
@@ -255,8 +256,8 @@ struct OperationInfo {
 }
 
 impl EventEmitter {
-    /// Creates an emitter that continues after the recorded event with this number. `state` is the state at
-    /// that point.
+    /// Creates an emitter that continues after the recorded event with the given number. `state` is the state
+    /// at that point.
     pub fn from_state(state: &State, sequence: u64) -> Self {
         let info = state.header().map(|header| OperationInfo {
             operation: header.operation,
@@ -271,7 +272,7 @@ impl EventEmitter {
         Self { sequence, info, plan, has_health_rules, is_cluster_silent }
     }
 
-    /// Creates an emitter that continues after the recorded event with this number. Used if only a later
+    /// Creates an emitter that continues after the recorded event with the given number. Used if only a later
     /// state is known because events were compacted. `events` contains the events that the emitter will
     /// convert.
     pub fn from_later_state(state: &State, sequence: u64, events: &[OperationEvent]) -> Self {

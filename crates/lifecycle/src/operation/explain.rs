@@ -18,9 +18,9 @@ use super::view::{OperationView, format_dry_run_outcome};
 use crate::NextAction;
 use crate::names::join_names;
 
-/// Reason for a gate that is closed because it hasn't answered yet.
-pub const GATE_NOT_ANSWERED: &str = "it has not answered yet";
-/// Reason for an object that was just written and hasn't been observed yet.
+/// Reason that a gate is closed if it hasn't returned a verdict yet.
+pub const GATE_NOT_ANSWERED: &str = "no result yet";
+/// Reason for waiting for an object that was just written and hasn't been observed yet.
 pub const NOT_OBSERVED: &str = "not observed yet";
 /// Suffix of a problem's description while an engine is running the operation.
 pub const RETRYING: &str = "; trying again";
@@ -31,7 +31,7 @@ pub const PLACE_OCCUPIED: &str = "another operation is running the same hook";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Explanation {
-    /// Current position in words, such as `wave 2 of 5 (Sync, wave 1)`.
+    /// Human-readable current position, such as `wave 2 of 5 (Sync, wave 1)`.
     pub position: String,
     /// Progress at this position, such as `3 of 14 healthy`.
     pub progress: String,
@@ -46,7 +46,7 @@ pub struct Explanation {
     /// Duration and cause of a cluster outage. Set by [`Self::add_outage`], which also sets the next action.
     #[serde(rename = "outage")]
     pub trouble: Option<String>,
-    /// Person who paused the operation, with the reason.
+    /// Person who paused the operation, and the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Note that the health rules changed during the operation.
@@ -193,16 +193,16 @@ pub fn explain(state: &State, now: Timestamp) -> Explanation {
         let since = format_duration(truncate_to_seconds(now.since(pause.at)));
         let reason = if pause.reason.is_empty() { String::new() } else { format!(" ({})", pause.reason) };
         explanation.paused = Some(format!("paused by {} for {since}{reason}", pause.by));
-        // The time until a deadline doesn't run while the operation is paused.
+        // Time spent in a pause doesn't count toward the deadline.
         explanation.set_deadline(None);
     }
     explanation
 }
 
-/// Formats an outage, such as `the cluster has not answered for 12 s: connection refused; trying again`.
+/// Formats an outage, such as `the cluster has not responded for 12 s: connection refused; trying again`.
 fn describe_outage(header: &Header, watches: bool, now: Timestamp) -> Option<String> {
     let (outage, what) = match (&header.outage, header.blind.as_ref().filter(|_| watches)) {
-        (Some(outage), _) => (outage, "the cluster has not answered for"),
+        (Some(outage), _) => (outage, "the cluster has not responded for"),
         (None, Some(blind)) => (blind, "watches of the cluster have been failing for"),
         (None, None) => return None,
     };
@@ -443,7 +443,7 @@ fn applying_items(operation: &Operation, index: u32) -> Vec<AwaitedItem> {
 
 fn describe_healthy(operation: &Operation, index: u32) -> String {
     let (mut done, mut all) = (0_u32, 0_u32);
-    // Objects that are kept unchanged aren't part of the wave.
+    // Objects that are left unchanged aren't part of the wave.
     let at_work = operation.wave_tasks(index).filter(|(_, task, _)| task.action != Action::PruneSkipped);
     for (_, task, state) in at_work {
         let is_done = state.progress == Progress::Done || task.action == Action::Unchanged;

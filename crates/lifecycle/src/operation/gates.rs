@@ -1,6 +1,6 @@
 //! Gates that depend only on recorded events and the time: a user's approval, and a soak time after the
 //! previous wave. All other gates are queried. Gates that limit the number of concurrent operations in a
-//! group are queried last, and the operation keeps the place that such a gate grants from wave to wave.
+//! group are queried last. A place that such a gate grants is kept from wave to wave.
 
 use std::time::Duration;
 
@@ -64,8 +64,8 @@ fn is_concurrency_gate(gate: &str) -> bool {
 
 impl State {
     /// Returns the concurrency groups in which the operation holds a place. It holds a place from the gate's
-    /// verdict until the operation ends or reaches a wave that doesn't use the group. SyncFail waves belong
-    /// to the wave that failed.
+    /// verdict until the operation ends or reaches a wave that doesn't use the group. A SyncFail wave counts
+    /// as part of the wave that failed.
     pub fn held_groups(&self) -> impl Iterator<Item = &str> {
         let operation = self.operation().filter(|_| !self.is_finished());
         operation.into_iter().flat_map(|operation| &operation.gates).filter_map(GateAnswer::held_group)
@@ -73,12 +73,12 @@ impl State {
 }
 
 impl GateAnswer {
-    /// Returns the concurrency group in which this answer grants a place.
+    /// Returns the concurrency group in which this verdict grants a place.
     fn held_group(&self) -> Option<&str> {
         concurrency_group(&self.gate).filter(|_| self.verdict == Verdict::Open)
     }
 
-    /// Creates the answer for an approved wave. The approval applies to every attempt.
+    /// Creates the verdict for an approved wave. The approval applies to every attempt.
     pub(super) fn approval(wave: u32, at: Timestamp) -> Self {
         Self { gate: format!("{APPROVAL_PREFIX}{wave}"), verdict: Verdict::Open, at }
     }
@@ -110,8 +110,8 @@ impl Operation {
         self.gates.iter().any(|answer| answer.gate == approval)
     }
 
-    /// Returns the time at which a wave's soak ends: the longest of its soak times, counted from the end of
-    /// the previous wave. The first wave doesn't soak.
+    /// Returns the time at which a wave's soak ends. It is the longest of the wave's soak times, measured
+    /// from the end of the previous wave. The first wave doesn't soak.
     pub(super) fn soak_end(&self, index: u32) -> Option<Timestamp> {
         let soaks = self.wave_gates(index).iter().filter_map(|gate| match parse_built_in_gate(gate)? {
             BuiltInGate::Soak(time) => self.soak_gate_end(index, time),
@@ -155,8 +155,8 @@ impl Operation {
             || self.has_other_gates_open(index, now) && self.unconfirmed_prunes(index).next().is_none()
     }
 
-    /// Keeps the gate answers that remain valid in the next wave: approvals and places in concurrency groups.
-    /// If the wave uses a different group, the operation gives up all places and requests them again
+    /// Keeps the gate verdicts that remain valid in the next wave: approvals and places in concurrency
+    /// groups. If the wave uses a different group, the operation gives up all places and requests them again
     /// together. Otherwise, two operations could deadlock if each holds the place that the other one
     /// requests.
     pub(super) fn retain_gate_answers(&mut self, next: u32) {
@@ -188,7 +188,7 @@ impl Operation {
         }
     }
 
-    /// Describes the first closed gate of the current wave, if its state is known regardless of the time.
+    /// Describes the first closed gate of the current wave, if the gate's state doesn't depend on the time.
     pub(super) fn first_closed_gate(&self) -> Option<String> {
         let (index, _) = self.current_wave()?;
         if let Some(wanted) = self.missing_approval_message(index) {
@@ -205,7 +205,7 @@ impl Operation {
         let unanswered = |places: bool| {
             let is_answered = |gate: &String| self.gates.iter().any(|answer| answer.gate == *gate);
             let mut asked = self.external_gates(index).filter(|gate| is_concurrency_gate(gate) == places);
-            Some(format!("gate {} has not answered yet", asked.find(|gate| !is_answered(gate))?))
+            Some(format!("gate {} has not reported a result yet", asked.find(|gate| !is_answered(gate))?))
         };
         let soaking = || {
             let until = self.soak_end(index)?;
@@ -219,8 +219,8 @@ impl Operation {
         others.or_else(|| answered(true)).or_else(|| unanswered(true))
     }
 
-    /// Returns the message about a wave's missing approval, or `None` if no approval is missing. Works at any
-    /// time, without a query.
+    /// Returns the message about a wave's missing approval, or `None` if no approval is missing. The message
+    /// doesn't depend on the time or on a query.
     pub(super) fn missing_approval_message(&self, index: u32) -> Option<String> {
         self.needs_approval(index)
             .then(|| closed_gate_message(APPROVAL_GATE, &self.approval_wait_message(index)))

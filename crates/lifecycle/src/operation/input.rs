@@ -1,4 +1,4 @@
-//! Inputs of an operation: answers from the cluster, user requests, and time.
+//! Inputs of an operation: responses from the cluster, user requests, and time.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,18 +25,18 @@ pub enum Input {
         /// Stored plan to execute. `None` if the operation creates its own plan.
         plan: Option<Box<StoredPlanRef>>,
     },
-    /// Answer to [`Command::Plan`](super::Command): the plan, and the digest of its manifests.
+    /// Result of [`Command::Plan`](super::Command): the plan, and the digest of its manifests.
     Planned {
         /// The plan. If it is inconsistent, the operation ends with an error.
         plan: Arc<Plan>,
         /// Digest under which the log stores the manifests of the plan's tasks.
         bundle: Digest,
-        /// Observations of those namespaces in the manifests that can be read.
+        /// Observations of the namespaces in the manifests. Omits namespaces that can't be read.
         namespaces: Vec<NamespaceObservation>,
     },
-    /// Answer to [`Command::Plan`](super::Command): the cluster couldn't be read.
+    /// Result of [`Command::Plan`](super::Command): the cluster couldn't be read.
     PlanFailed(CallError),
-    /// Answer to [`Command::Plan`](super::Command): the stored plan doesn't match the current cluster. The
+    /// Result of [`Command::Plan`](super::Command): the stored plan doesn't match the current cluster. The
     /// operation ends with an error, without writing to the cluster.
     PlanRejected {
         /// Description of the changes since the plan was created.
@@ -44,18 +44,18 @@ pub enum Input {
     },
     /// State of the claim, or the reason why it couldn't be requested.
     Claim(Result<ClaimEvent, CallError>),
-    /// Answer to a command about one task.
+    /// Result of a command for one task.
     Answer {
         /// Position of the task in the plan.
         task: TaskId,
-        /// Attempt to which the command belongs. Answers to older attempts are ignored.
+        /// Attempt to which the command belongs. Results of commands from older attempts are ignored.
         attempt: u32,
-        /// Answer from the cluster, or the error that occurred instead.
+        /// The cluster's response, or the error that occurred instead.
         answer: Answer,
     },
-    /// The object of a waiting task was observed, or was observed not to exist. Observations may be old or
-    /// repeated. `Gone` without a UID counts only if the read started ([`Observation::at`]) after the
-    /// operation's write.
+    /// A read or watch returned the object of a waiting task, or showed that the object doesn't exist.
+    /// Observations may be old or repeated. `Gone` without a UID counts only if the read started
+    /// ([`Observation::at`]) after the operation's write.
     Observed {
         /// Position in the plan of the task that is waiting for the object.
         task: TaskId,
@@ -75,14 +75,14 @@ pub enum Input {
     },
     /// Watches are failing, or are working again. Used only for display.
     WatchStatus {
-        /// Message of the cluster, or `None` when watches work again.
+        /// Message from the cluster, or `None` when watches work again.
         trouble: Option<String>,
         /// Time at which this condition started.
         since: Timestamp,
     },
     /// A namespace that the operation writes to was observed. The observation may be old.
     NamespaceObserved(NamespaceObservation),
-    /// Answer to [`Command::ReadNamespaces`](super::Command), with the namespaces that can be read.
+    /// Result of [`Command::ReadNamespaces`](super::Command), with the namespaces that can be read.
     NamespacesRead {
         /// One observation for each namespace that can be read.
         namespaces: Vec<NamespaceObservation>,
@@ -99,14 +99,15 @@ pub enum Input {
     /// An engine resumes the operation. Gates that were open when the previous engine stopped may be closed
     /// by now.
     Resumed,
-    /// Objects are assessed by these health rules from now on. Ignored if the rules haven't changed.
+    /// From now on, these health rules apply to the operation's objects. Ignored if the rules haven't
+    /// changed.
     HealthRules {
         /// Digest that identifies the rules.
         digest: Digest,
     },
     /// A user terminates the operation.
     Terminate {
-        /// Name of the person, as the caller gives it.
+        /// Name of the person, as provided by the caller.
         by: String,
     },
     /// Another sync of the application supersedes the operation. Rejected unless the operation can end now
@@ -119,20 +120,20 @@ pub enum Input {
     },
     /// A person pauses the operation.
     Pause {
-        /// Name of the person, as the caller gives it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
     },
     /// A person resumes the operation.
     Unpause {
-        /// Name of the person, as the caller gives it. This may be a different person than the one who paused
-        /// the operation.
+        /// Name of the person, as provided by the caller. May differ from the person who paused the
+        /// operation.
         by: String,
     },
     /// A person confirms the prunes that are waiting for confirmation.
     ConfirmPrune {
-        /// Name of the person, as the caller gives it.
+        /// Name of the person, as provided by the caller.
         by: String,
     },
     /// A person approves a wave.
@@ -140,7 +141,7 @@ pub enum Input {
         /// Number of the wave in the plan, starting at 1. `None` for the wave that is waiting for approval
         /// now.
         wave: Option<u32>,
-        /// Name of the person, as the caller gives it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
@@ -151,7 +152,7 @@ pub enum Input {
         what: Override,
         /// Task or wave to override.
         scope: Scope,
-        /// Name of the person, as the caller gives it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. May be empty only for a retry.
         reason: String,
@@ -190,32 +191,32 @@ impl Input {
     }
 }
 
-/// Answer to a command about one task.
+/// Result of a command for one task.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Answer {
-    /// Answer to [`Command::Check`](super::Command): result of the server-side dry run.
+    /// Result of [`Command::Check`](super::Command): result of the server-side dry run.
     Checked(Result<DryRunResponse, CallError>),
-    /// Answer to [`Command::Prune`](super::Command).
+    /// Result of [`Command::Prune`](super::Command).
     Pruned(Result<PruneResult, CallError>),
-    /// Answer to [`Command::ClearHook`](super::Command). Also an answer to [`Command::Apply`](super::Command)
+    /// Result of [`Command::ClearHook`](super::Command). Also a result of [`Command::Apply`](super::Command)
     /// for a hook whose name was taken again, and for a resource that is being deleted and must be recreated.
     Cleared(Result<ClearingResult, CallError>),
-    /// Answer to [`Command::Apply`](super::Command).
+    /// Result of [`Command::Apply`](super::Command).
     Applied(Result<Box<ApplyResponse>, CallError>),
-    /// Answer to [`Command::RunHook`](super::Command): the outcome of the runner.
+    /// Result of [`Command::RunHook`](super::Command): the outcome of the runner.
     Ran {
         /// True if the hook succeeded.
         success: bool,
-        /// Message of the runner.
+        /// Message from the runner.
         message: String,
     },
-    /// Answer to [`Command::ReleaseHook`](super::Command): the finalizer was removed.
+    /// Result of [`Command::ReleaseHook`](super::Command): the finalizer was removed.
     Released(Result<(), CallError>),
-    /// Answer to [`Command::DeleteHook`](super::Command).
+    /// Result of [`Command::DeleteHook`](super::Command).
     Deleted(Result<(), CallError>),
-    /// Answer to [`Command::StopHook`](super::Command).
+    /// Result of [`Command::StopHook`](super::Command).
     Stopped(Result<StopResult, CallError>),
-    /// Answer to [`Command::ReadLogs`](super::Command). It is never an error: logs that can't be read are
+    /// Result of [`Command::ReadLogs`](super::Command). It is never an error: logs that can't be read are
     /// omitted.
     LogsRead {
         /// Reason why the hook isn't healthy, derived from its pods. May be empty.
@@ -259,21 +260,21 @@ pub enum ClearingResult {
         operation: String,
         /// `metadata.uid` of the other operation's hook.
         uid: String,
-        /// `metadata.resourceVersion` of the hook when it was found. Older observations are ignored.
+        /// `metadata.resourceVersion` of the hook when it was read. Older observations are ignored.
         resource_version: String,
     },
 }
 
-/// The cluster's answer to a dry run.
+/// The cluster's response to a dry run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DryRunResponse {
-    /// Message of the cluster. May be empty.
+    /// Message from the cluster. May be empty.
     pub message: String,
     /// Warnings that the cluster returned.
     pub warnings: Vec<String>,
 }
 
-/// The cluster's answer to a write.
+/// The cluster's response to a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ApplyResponse {
     /// `metadata.uid` of the written object.
@@ -303,7 +304,7 @@ pub struct StopResult {
     pub is_gone: bool,
 }
 
-/// Error of a failed call.
+/// Error from a failed call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CallError {
     /// True if the same call may succeed later.
@@ -313,7 +314,7 @@ pub struct CallError {
     pub is_outage: bool,
     /// True if only a few calls are made before the failure counts. Either each call takes a long time
     /// because a backend of the cluster times out, or most of these failures are permanent because another
-    /// object holds the requested resource.
+    /// object uses the requested resource.
     pub has_few_retries: bool,
     /// Delay that the server requested, if any.
     pub retry_after: Option<Duration>,

@@ -1,5 +1,4 @@
-//! Access to the texts in an input that come from outside, so that they can be checked before they are
-//! recorded.
+//! Access to an input's strings that come from outside, so that they can be checked before they are recorded.
 
 use std::sync::Arc;
 
@@ -11,7 +10,7 @@ use super::input::{
 use super::state::{ClaimEvent, Verdict};
 
 impl Input {
-    /// Calls `visit` for every text that may quote a manifest or an object. Names are not included.
+    /// Calls `visit` for every string that may quote a manifest or an object. Names are not included.
     pub fn for_each_text(&mut self, visit: &mut dyn FnMut(&mut String)) {
         match self {
             Self::Planned { plan, .. } => visit_plan(Arc::make_mut(plan), visit),

@@ -1,4 +1,4 @@
-//! Interpretation of an observation for the task of the observed object (see the specification, on judging
+//! Interpretation of an observation for the task that wrote the object (see the specification, on judging
 //! running tasks from the live object).
 
 use tidegate_model::{Evidence, Health, HealthStatus, ObservedState, OperationPhase};

@@ -19,12 +19,12 @@ pub enum SyncOperation {}
 /// Driver of one sync operation.
 pub type Driver = crate::Driver<SyncOperation>;
 
-/// Object that an observation is about. Only the newest observation of each object counts.
+/// Object that an observation describes. Only the newest observation of each object counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObservationKey {
     /// The object of a task's manifest.
     Object(TaskId),
-    /// Report about the pods of a task's object.
+    /// Report on the pods of a task's object.
     Reason(TaskId),
     /// State of the operation's watches.
     Watches,

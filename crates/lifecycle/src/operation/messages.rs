@@ -1,4 +1,4 @@
-//! Exact message texts that users match on (see the specification, on the result model and messages).
+//! Exact messages that users match on (see the specification, on the result model and messages).
 
 mod overrides;
 mod paused;
@@ -61,7 +61,7 @@ pub(crate) fn describe_failure(task: &Task, state: &TaskState) -> String {
         .iter()
         .rev()
         .find_map(|log| log.text.lines().rev().map(str::trim).find(|line| !line.is_empty()));
-    // The server's rejection already contains the object's name, and the message must stay unchanged.
+    // The server's rejection already contains the object's name, and the message must not be changed.
     let is_named = state.status == Some(ResultCode::SyncFailed) && has_word(&message, &task.name);
     let message = if is_named { message } else { with_cause(&describe_task(task), &message) };
     match last {
@@ -73,7 +73,7 @@ pub(crate) fn describe_failure(task: &Task, state: &TaskState) -> String {
     }
 }
 
-/// Returns true if a text contains a word. The word may contain dashes and dots.
+/// Returns true if a string contains a word. The word may contain dashes and dots.
 fn has_word(text: &str, word: &str) -> bool {
     let is_part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '.');
     text.split(|c: char| !is_part(c)).any(|part| part.trim_matches('.') == word)
@@ -104,7 +104,7 @@ pub(crate) fn describe_failures(operation: &Operation, sync_fail: bool) -> Vec<S
     failures
 }
 
-/// Message if another operation is working on the application.
+/// Message for an operation that can't start because another operation is working on the application.
 pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> String {
     format!(
         "application {} has another operation running: {holder}; wait for it with `tidegate sync --queue` or `tidegate app sync --policy queue`, or \
@@ -113,8 +113,8 @@ pub(crate) fn claim_refused_message(header: &Header, holder: &ClaimHolder) -> St
     )
 }
 
-/// Message if another operation worked on the application after the claim was lost, or is still working on
-/// it.
+/// Message for an operation that lost its claim, if another operation has worked on the application since
+/// then or is still working on it.
 pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) -> String {
     let application = &header.request.application;
     let who = match holder {
@@ -127,12 +127,12 @@ pub(crate) fn claim_lost_message(header: &Header, holder: Option<&ClaimHolder>) 
     )
 }
 
-/// Message of a hook if the cluster didn't answer the request to delete it in time.
-pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster did not answer before the termination had to end; it may still be running, so \
-     check and delete it manually";
-/// Message of a hook if the cluster didn't answer the request to remove its finalizer in time.
-pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster did not answer before the termination had to end; remove it \
-     manually";
+/// Message of a hook if the cluster didn't respond to the delete request in time.
+pub(crate) const NOT_STOPPED: &str = "Failed to delete: the cluster did not respond before the termination had to end; the hook may still be \
+     running, so check and delete it manually";
+/// Message of a hook if the cluster didn't respond in time to the request that removes the finalizer.
+pub(crate) const NOT_RELEASED: &str = "Failed to remove hook finalizer: the cluster did not respond before the termination had to end; remove \
+     the finalizer manually";
 
 /// Message of a superseded operation.
 pub(crate) fn superseded_message(by: &ClaimHolder) -> String {
@@ -372,7 +372,7 @@ impl Header {
         }
         if self.has_failing_call() {
             let message = self.outage.as_ref().map_or(&self.calls.message, |outage| &outage.message);
-            return format!("waiting for the cluster to answer: {message}");
+            return format!("waiting for the cluster to respond: {message}");
         }
         match self.claim.as_deref() {
             Some(Claim::Taken { holder, .. }) => format!("waiting for the end of {holder}"),

@@ -14,11 +14,11 @@
 //! * `state`: state of an operation
 //! * [`decide`](decide()): events that an input causes
 //! * [`advance`](advance()): automatic transitions
-//! * [`apply`](apply()): application of an event to the state
+//! * [`apply`](apply()): applies an event to the state
 //! * [`outstanding`](outstanding()): outstanding commands
 //! * `event`: events emitted for programs and people
 //! * `rules`: predicates that the other modules share
-//! * `messages`: texts that users match on
+//! * `messages`: text that users match on
 //! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;

@@ -14,7 +14,7 @@ use crate::NextAction;
 #[cfg(test)]
 mod tests;
 
-/// Event that an operation is waiting for, or its result. Each variant has a next action.
+/// Event that an operation is waiting for, or the operation's result. Each variant has a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The operation hasn't been recorded yet.
@@ -43,7 +43,7 @@ enum Wait<'a> {
     Group(&'a str),
     /// A gate is closed.
     Gate(&'a str, &'a str),
-    /// Gates haven't answered yet.
+    /// Gates haven't returned a verdict yet.
     Gates,
     /// Deletions are being requested.
     Deletions,
@@ -53,7 +53,7 @@ enum Wait<'a> {
     Gone(&'a Task),
     /// Another operation is running the same hook.
     OtherHook(&'a str),
-    /// A call about an object is failing.
+    /// A call for an object is failing.
     Call(&'a Task),
     /// Manifests are being applied.
     Manifests,
@@ -102,12 +102,12 @@ impl Explanation {
         self.awaits_person = matches!(wait, Wait::Unpause | Wait::Approval | Wait::Confirmation);
     }
 
-    /// Adds a cluster outage and its next action. If a user must act next, the action stays, because it is
-    /// possible during an outage.
+    /// Adds a cluster outage and its next action. If a user must act next, keeps the user's action, because
+    /// it remains possible during an outage.
     pub fn add_outage(&mut self, trouble: String) {
         self.trouble = Some(trouble);
         if !self.awaits_person {
-            self.action = NextAction::wait("the cluster answers");
+            self.action = NextAction::wait("the cluster responds");
         }
     }
 }
@@ -124,7 +124,7 @@ pub fn resume_action(operation: OperationId, is_paused: bool) -> NextAction {
     }
 }
 
-/// Returns the next action for an operation of which only a summary is left, based on its phase and message.
+/// Returns the next action for an operation of which only a summary is kept, based on its phase and message.
 pub fn summary_action(
     operation: OperationId,
     application: &str,
@@ -185,11 +185,11 @@ impl Wait<'_> {
                 NextAction::wait(&format!("another operation in the group {group} ends"))
             }
             Self::Gate(gate, reason) => NextAction::wait(&format!("the gate {gate} opens ({reason})")),
-            Self::Gates => NextAction::wait("its gates have answered"),
+            Self::Gates => NextAction::wait("its gates have reported their results"),
             Self::Deletions => NextAction::wait("the deletions are requested"),
-            Self::GoneCheck => NextAction::wait("the deleted objects are gone"),
+            Self::GoneCheck => NextAction::wait("the deleted objects no longer exist"),
             Self::Gone(task) => describe_command(task, to, "shows what blocks its deletion").or(&format!(
-                "the operation continues when {} is gone, and {terminate}",
+                "the operation continues when {} no longer exists, and {terminate}",
                 describe_task(task)
             )),
             Self::OtherHook(other) => {
@@ -324,7 +324,7 @@ fn wave_wait(operation: &Operation, index: u32, step: WaveStep, now: Timestamp) 
     }
 }
 
-/// Returns what blocks a wave before its manifests are applied.
+/// Returns the reason why a wave is blocked before its manifests are applied.
 fn blocking_wait(operation: &Operation, index: u32, awaits_prunes: bool) -> Option<Wait<'_>> {
     let other = operation.wave_tasks(index).find_map(|(_, _, state)| state.occupant.as_deref());
     let is_leaving = |task: &Task, state: &TaskState| {
@@ -382,7 +382,7 @@ fn finished_wait(operation: &Operation) -> Wait<'_> {
     let request = &operation.header.request;
     let Some(outcome) = &operation.outcome else { return Wait::Succeeded };
     let deletes = request.deletion.is_some();
-    // If an operation was terminated before it was planned, only its message is left.
+    // If an operation was terminated before it was planned, only its message is available.
     let is_terminated = outcome.message == TERMINATED
         || operation.termination.as_ref().is_some_and(|termination| termination.message == TERMINATED);
     match outcome.phase {

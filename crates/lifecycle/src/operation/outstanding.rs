@@ -27,7 +27,7 @@ pub fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
     Outstanding { commands: collected.commands, wake_at: collected.wake_at }
 }
 
-/// Returns the commands about one subject.
+/// Returns the commands for one subject.
 pub(super) fn outstanding_for(state: &State, subject: &Subject, now: Timestamp) -> Vec<Command> {
     let mut commands = match (state, subject) {
         (State::Running(operation), Subject::Task(id) | Subject::Runner(id, _))
@@ -57,7 +57,7 @@ struct CommandCollector {
     /// Time of the next call while the cluster doesn't respond.
     next_probe_at: Option<Timestamp>,
     /// True if a collected call probes whether the cluster responds again. All other calls wait for the
-    /// answer to this call.
+    /// result of this call.
     has_probe: bool,
 }
 
@@ -254,7 +254,8 @@ impl CommandCollector {
     fn collect_apply(&mut self, operation: &Operation, index: u32) {
         for (id, task, state) in operation.current_apply_group(index) {
             if is_clearing(task, state) {
-                // The hook's name was free when the hook was about to be created, but it was taken again.
+                // The hook's name was free when the hook was about to be created, but another object has been
+                // created under it since then.
                 self.collect_place_clearing(operation, id, state);
                 continue;
             }

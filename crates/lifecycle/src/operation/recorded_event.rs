@@ -18,7 +18,7 @@ use super::state::{AppliedRef, ClaimEvent, HookLog, Loss, ObjectIdentity, Occupa
 /// plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum OperationEvent {
-    /// The operation was accepted and exists from now on.
+    /// The operation was accepted. It exists from this event on.
     Accepted {
         /// ID of the operation and of its stream in the log.
         operation: OperationId,
@@ -27,7 +27,7 @@ pub enum OperationEvent {
         request: Box<SyncRequest>,
         /// Digest under which the log stores the submitted manifests, as they were before planning.
         targets: Digest,
-        /// `startedAt` of the operation, from which its deadline is counted.
+        /// `startedAt` of the operation, from which its deadline is measured.
         at: Timestamp,
     },
     /// The plan is fixed. If the operation is resumed, it uses this plan.
@@ -46,13 +46,13 @@ pub enum OperationEvent {
         /// Time of the transition. The times of a wave are derived from it.
         at: Timestamp,
     },
-    /// A gate answered a query about the current wave.
+    /// A gate returned a verdict for the current wave.
     GateEvaluated {
         /// Name of the gate, such as `window:night`.
         gate: String,
-        /// Verdict: open, or closed with the reason. A repeated answer isn't recorded.
+        /// Verdict: open, or closed with the reason. A repeated verdict isn't recorded.
         verdict: Verdict,
-        /// Time at which the answer arrived, or at which an earlier answer was withdrawn after a restart.
+        /// Time at which the verdict arrived, or at which an earlier verdict was withdrawn after a restart.
         at: Timestamp,
     },
     /// A dry run showed that the server would accept the manifest.
@@ -69,7 +69,7 @@ pub enum OperationEvent {
         /// The server's message, which becomes the task's message.
         message: String,
     },
-    /// A call failed with a transient error. It is repeated at `retry_at`.
+    /// A call failed with a transient error and is retried at `retry_at`.
     CallFailed {
         /// Task of the call. `None` for calls before there is a plan: planning, and acquiring the claim.
         task: Option<TaskId>,
@@ -83,7 +83,7 @@ pub enum OperationEvent {
         /// True if the cluster doesn't respond at all, false if only this call failed.
         outage: bool,
     },
-    /// A prune was sent, and the object no longer exists.
+    /// The deletion of a pruned object was requested, and the object no longer exists.
     ObjectDeleted {
         /// The prune. Its object has the UID recorded in the plan.
         task: TaskId,
@@ -103,7 +103,7 @@ pub enum OperationEvent {
     },
     /// The manifest was applied, or the operation's own hook was adopted.
     Applied {
-        /// Task of the manifest. Its `status` is `Synced` from now on.
+        /// Task of the manifest. Its `status` is `Synced` from this event on.
         task: TaskId,
         /// The object and its version, with which later observations are compared.
         applied: AppliedRef,
@@ -118,22 +118,22 @@ pub enum OperationEvent {
         /// The hook. After a crash, its runner may be called again. The event is therefore durable before the
         /// call.
         task: TaskId,
-        /// Time from which the hook's deadline is counted.
+        /// Time from which the hook's deadline is measured.
         at: Timestamp,
     },
     /// The health of an awaited object changed.
     HealthChanged {
         /// Task that applied the object.
         task: TaskId,
-        /// Health according to the health rules. It doesn't decide the outcome of the task, or not yet.
+        /// Health according to the health rules. It doesn't decide the outcome of the task, at least not yet.
         health: Health,
-        /// True if the health refers to the spec that the operation wrote. Otherwise, only time can confirm
-        /// it.
+        /// True if the health refers to the spec that the operation wrote. Otherwise, the operation waits
+        /// before it relies on the health.
         fresh: bool,
         /// Time at which the observation was received.
         at: Timestamp,
     },
-    /// An applied task has ended. Its `status` stays `Synced`.
+    /// An applied task has ended. Its `status` remains `Synced`.
     TaskCompleted {
         /// Task that was applied or passed to a runner, or a prune that did not delete its object or timed
         /// out.
@@ -142,7 +142,7 @@ pub enum OperationEvent {
         phase: OperationPhase,
         /// Health message. If it is empty, the earlier message remains.
         message: String,
-        /// Time at which the deciding observation or answer was received, or at which the task timed out.
+        /// Time at which the deciding observation or result was received, or at which the task timed out.
         at: Timestamp,
     },
     /// A task was rejected. Its `status` is `SyncFailed`.
@@ -165,14 +165,14 @@ pub enum OperationEvent {
     },
     /// The hook object was deleted according to its policy, or couldn't be deleted.
     HookDeleted {
-        /// The hook. Its object isn't touched from now on.
+        /// The hook. The operation doesn't touch its object after this event.
         task: TaskId,
-        /// Error of the deletion, which makes the hook end in `Error`. `None` if the object was deleted.
+        /// Error from the deletion, in which case the hook ends in `Error`. `None` if the object was deleted.
         error: Option<String>,
     },
     /// A deadline passed.
     DeadlineExceeded {
-        /// Subject of the deadline.
+        /// Operation, wave or hook that had the deadline.
         scope: DeadlineScope,
         /// Message with the length of the deadline. It becomes the message of everything that the deadline
         /// ends.
@@ -187,7 +187,8 @@ pub enum OperationEvent {
         /// the operation is being terminated.
         task: TaskId,
         /// Phase in which the hook ended, or `Failed` if it was still running or couldn't be stopped. While
-        /// the operation is being terminated, `Succeeded` is also possible, if the hook had no object.
+        /// the operation is being terminated, the phase can also be `Succeeded`, if the hook didn't have an
+        /// object.
         phase: OperationPhase,
         /// Health message, reason for the stop, or reason why the hook couldn't be deleted. If it is empty,
         /// the earlier message remains.
@@ -197,10 +198,10 @@ pub enum OperationEvent {
     },
     /// This attempt failed.
     AttemptFailed {
-        /// Message of the operation if no other attempt follows.
+        /// Final message of the operation if no other attempt follows.
         message: String,
-        /// True if another attempt may end differently. Another attempt then follows, if the request's limit
-        /// allows it.
+        /// True if another attempt might have a different outcome. Another attempt then follows, if the
+        /// request's limit allows it.
         retriable: bool,
         /// Time of the decision.
         at: Timestamp,
@@ -214,31 +215,31 @@ pub enum OperationEvent {
     },
     /// A person terminated the operation.
     TerminationRequested {
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Time at which the request was received.
         at: Timestamp,
     },
     /// A person paused the operation.
     Paused {
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
-        /// Time at which the request was received. The time until a deadline doesn't run from then on.
+        /// Time at which the request was received. From then on, time doesn't count toward deadlines.
         at: Timestamp,
     },
     /// A person resumed the operation.
     Unpaused {
-        /// Name of the person, as the caller gave it. This may be a different person than the one who paused
-        /// the operation.
+        /// Name of the person, as provided by the caller. May differ from the person who paused the
+        /// operation.
         by: String,
         /// Time at which the request was received. Deadlines are postponed by the length of the pause.
         at: Timestamp,
     },
     /// A person confirmed the prunes that were waiting for confirmation.
     PruneConfirmed {
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Time at which the request was received. The confirmation is valid for all waves of the plan.
         at: Timestamp,
@@ -257,7 +258,7 @@ pub enum OperationEvent {
     ReasonChanged {
         /// Task whose object is awaited or being deleted.
         task: TaskId,
-        /// Reason as text. Empty if there is no reason anymore.
+        /// Reason as text. Empty if the reason no longer applies.
         reason: String,
         /// Time at which the reason was received.
         at: Timestamp,
@@ -273,16 +274,16 @@ pub enum OperationEvent {
     },
     /// Watches are failing, or are working again.
     WatchChanged {
-        /// Message of the cluster, or `None` when watches work again.
+        /// Message from the cluster, or `None` when watches work again.
         trouble: Option<String>,
-        /// Time at which this condition started, never later than the time at which the report was received.
+        /// Time at which this condition started. Never later than the time at which the report was received.
         at: Timestamp,
     },
     /// Another operation's hook with the same name is still running, or has stopped running (`by` is `None`).
     HookNameInUse {
         /// Hook that is waiting for its name.
         task: TaskId,
-        /// The other operation's hook, as found in the cluster.
+        /// The other operation's hook, as read from the cluster.
         by: Option<Occupant>,
     },
     /// The cluster accepted a manifest, or would accept it, with warnings: the manifest is deprecated, or
@@ -296,26 +297,26 @@ pub enum OperationEvent {
     },
     /// The operation's claim changed.
     ClaimChanged {
-        /// Claim event, as the claim keeper reported it.
+        /// Claim event, as reported by the claim keeper.
         news: ClaimEvent,
         /// Time at which the claim event was received.
         at: Timestamp,
     },
-    /// A prune was sent, and the object is being deleted. It counts as pruned once an observation shows that
-    /// it no longer exists.
+    /// The deletion of a pruned object was requested, and the object is being deleted. It counts as pruned
+    /// once an observation shows that it no longer exists.
     DeletionStarted {
         /// The prune. Its object has the UID recorded in the plan.
         task: TaskId,
     },
     /// A person approved a wave.
     Approved {
-        /// Position in the plan, starting at 0. The user interface starts at 1.
+        /// Position in the plan, starting at 0. User interfaces start at 1.
         wave: u32,
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. May be empty.
         reason: String,
-        /// Time at which the request was received, which may be long before the wave.
+        /// Time at which the request was received. This may be long before the wave starts.
         at: Timestamp,
     },
     /// Namespaces that the operation writes to were observed for the first time. A namespace that is created
@@ -350,8 +351,8 @@ pub enum OperationEvent {
         /// UID of the object that is being deleted.
         uid: String,
     },
-    /// Objects are assessed by these health rules from this event on. Before the first such event, no objects
-    /// were assessed.
+    /// From this event on, these health rules apply to the operation's objects. Before the first such event,
+    /// no objects were assessed.
     HealthRulesSet {
         /// Digest by which the engine distinguishes sets of health rules.
         digest: Digest,
@@ -365,7 +366,7 @@ pub enum OperationEvent {
         task: TaskId,
         /// Type of override. It also applies to later attempts, as long as they use the same plan.
         what: Override,
-        /// Name of the person, as the caller gave it.
+        /// Name of the person, as provided by the caller.
         by: String,
         /// Reason. Empty only for a retry.
         reason: String,
@@ -381,14 +382,14 @@ pub enum OperationEvent {
     },
 }
 
-/// Subject of a deadline.
+/// Operation, wave or hook that a deadline applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DeadlineScope {
-    /// The operation, counted from its start. Set by the request.
+    /// The operation. Its deadline is measured from its start and is set by the request.
     Operation,
-    /// The current wave, counted from its opening. Set by the wave's timeout.
+    /// The current wave. Its deadline is measured from its opening and is set by the wave's timeout.
     Wave,
-    /// A hook, counted from the time when it was applied or passed to its runner.
+    /// A hook. Its deadline is measured from when the hook was applied or passed to its runner.
     Hook(TaskId),
 }
 
@@ -494,8 +495,8 @@ impl OperationEvent {
     /// the tasks.
     ///
     /// All other events only remove outstanding commands. If they are lost in a crash, the idempotent command
-    /// runs again and gives the same answer. They are written with the next urgent event, or after some time.
-    /// Every wave therefore needs the same small number of flushes, whatever its size.
+    /// runs again and returns the same result. They are written with the next urgent event, or after some
+    /// time. Every wave therefore needs the same small number of flushes, whatever its size.
     pub fn is_urgent(&self, is_hook: impl Fn(TaskId) -> bool) -> bool {
         match self {
             // A hook's result is made durable immediately, because its object may be deleted a moment later.
@@ -518,7 +519,7 @@ impl OperationEvent {
             | Self::WarningsReceived { .. }
             | Self::NamespacesObserved { .. }
             | Self::GateEvaluated { verdict: Verdict::Closed { .. }, .. } => false,
-            // The pods may no longer exist if their logs had to be read again.
+            // The logs can't be read again if the pods no longer exist.
             Self::LogsStored { logs, .. } => !logs.is_empty(),
             _ => true,
         }

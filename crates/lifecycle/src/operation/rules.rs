@@ -1,4 +1,4 @@
-//! Predicates about an operation that several parts of the machine use. They depend only on the state.
+//! Predicates about an operation, shared by several parts of the machine. They depend only on the state.
 
 mod awaiting;
 mod task;
@@ -59,7 +59,8 @@ impl Operation {
             && tasks.all(is_settled)
     }
 
-    /// Returns the wave that an earlier attempt opened but that hasn't passed. This attempt continues there.
+    /// Returns the wave that was opened in an earlier attempt but hasn't passed. This attempt continues
+    /// there.
     pub(crate) fn interrupted_wave(&self) -> Option<u32> {
         let is_open = |times: &WaveTimes| times.opened_at.is_some() && times.passed_at.is_none();
         (0..)
@@ -98,8 +99,8 @@ impl Operation {
     }
 
     /// Returns true if the wave's resources must become healthy before the wave passes (see the
-    /// specification, on consequences that matter). The very last wave waits only if the request specifies
-    /// it, or if a hook keeps an operation with several waves running anyway.
+    /// specification, on consequences that matter). The last wave waits only if the request says so, or if a
+    /// hook keeps an operation with several waves running anyway.
     pub(crate) fn needs_healthy_resources(&self, index: u32) -> bool {
         self.is_blocking_wave(index) || self.needs_healthy_application(index)
     }
@@ -119,9 +120,9 @@ impl Operation {
         self.is_sync_fail_wave(index) || self.has_wave_failed(index)
     }
 
-    /// Returns the resources of a wave that are judged by their health. All resources are judged if another
-    /// wave waits for this one, or if a hook keeps it open anyway. Otherwise, if the operation waits for the
-    /// application's health, the resources that affect this health are judged.
+    /// Returns the resources of a wave whose outcome depends on their health. These are all resources if
+    /// another wave waits for this one, or if a hook keeps it open anyway. Otherwise, if the operation waits
+    /// for the application's health, only the resources that affect this health are included.
     pub(crate) fn health_scope(&self, index: u32) -> HealthScope {
         if self.is_blocking_wave(index) || self.has_hooks(index) {
             HealthScope::All
@@ -132,7 +133,7 @@ impl Operation {
         }
     }
 
-    /// Returns true if the health of the task's object decides the outcome of the task.
+    /// Returns true if the task's outcome depends on the health of its object.
     pub(crate) fn is_judged_by_health(&self, task: &Task) -> bool {
         task.is_hook()
             || match self.judged {
@@ -209,8 +210,8 @@ impl Operation {
         self.wave_tasks(index).any(|(_, _, state)| state.is_unsuccessful())
     }
 
-    /// Returns the reason why a task keeps its wave open, if it does, and whether only time can confirm the
-    /// object's observed health.
+    /// Returns the reason why a task keeps its wave open, if it does. Also returns true if the object's
+    /// observed health counts only after it has persisted for some time.
     pub(crate) fn open_reason(&self, task: &Task, state: &TaskState) -> Option<(OpenReason, bool)> {
         let open = match state.progress {
             Progress::Stopping { .. } => OpenReason::Hook,
@@ -223,7 +224,8 @@ impl Operation {
         Some((open, self.weak_verdict(task, state).is_some()))
     }
 
-    /// Returns a verdict that only time can confirm, with the time at which it is confirmed.
+    /// Returns a health verdict that counts only after it has persisted for some time, and the time from
+    /// which it counts.
     pub(crate) fn weak_verdict(&self, task: &Task, state: &TaskState) -> Option<(Timestamp, OperationPhase)> {
         let seen = state.health.as_ref().filter(|seen| !seen.fresh)?;
         let applied = state.applied.as_ref()?;
@@ -304,16 +306,16 @@ impl Operation {
             && !self.header.request.options.dry_run
     }
 
-    /// Returns the UID of the hook's object, as applied in this attempt or an earlier one, or as found in the
-    /// cluster.
+    /// Returns the UID of the hook's object, as applied in this attempt or an earlier one, or as read from
+    /// the cluster.
     pub(crate) fn hook_uid<'a>(&self, task: &'a Task, state: &'a TaskState) -> Option<&'a str> {
         let applied = state.applied.as_ref().map(|applied| &applied.uid);
         let live = task.live.as_ref().map(|live| &live.uid);
         applied.or(state.leftover.as_ref()).or(live).map(String::as_str)
     }
 
-    /// Returns true if the last log lines of a hook must still be read, because the hook failed or a deadline
-    /// ended it, and its object will soon be deleted.
+    /// Returns true if the last log lines of a hook must still be read. This is the case if the hook failed
+    /// or a deadline ended it, and its object will soon be deleted.
     pub(crate) fn needs_logs(&self, task: &Task, state: &TaskState) -> bool {
         let is_asked = state.notes.as_ref().is_some_and(|notes| notes.logs.is_some());
         // A hook hasn't failed if it ends because a user terminated the operation.
@@ -379,8 +381,8 @@ impl Operation {
             .map(|(_, _, state)| state.message.as_str())
     }
 
-    /// Returns the deadline of the current wave. A wave that is only waiting for the fixed delay can't be
-    /// late anymore.
+    /// Returns the deadline of the current wave. A wave that is only waiting for the fixed delay can no
+    /// longer miss its deadline.
     pub fn wave_deadline(&self) -> Option<Timestamp> {
         let (index, step) = self.current_wave()?;
         let timeout = self.wave(index)?.timeout?;
@@ -402,7 +404,7 @@ impl Operation {
         (state.progress == Progress::Running).then_some(started + timeout)
     }
 
-    /// Returns the time for which weak evidence must persist.
+    /// Returns the time for which a weak health verdict must persist before it counts.
     pub(crate) fn settle_time(&self) -> Duration {
         self.header.request.wave_delay.unwrap_or(SETTLE_TIME)
     }

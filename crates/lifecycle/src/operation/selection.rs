@@ -45,21 +45,22 @@ pub enum WaveSelector {
     Named(WaveName),
 }
 
-/// Reason why a text doesn't identify a task or a wave.
+/// Reason why a string doesn't identify a task or a wave.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidScope {
-    /// The text is not a valid task name.
+    /// The string is not a valid task name.
     #[error("invalid task {0:?}: use KIND/NAME or KIND.GROUP/NAME, such as Deployment/api")]
     Task(String),
-    /// The text is not a valid wave name.
+    /// The string is not a valid wave name.
     #[error(
-        "invalid wave {0:?}: use PHASE/NUMBER, such as Sync/1, or the number of the wave in the plan, counted from 1"
+        "invalid wave {0:?}: use PHASE/NUMBER, such as Sync/1, or the number of the wave in the plan, \
+         starting at 1"
     )]
     Wave(String),
     /// Both a task and a wave are specified, or neither.
     #[error("name either a task or a wave")]
     Neither,
-    /// The text is not a phase.
+    /// The string is not a phase.
     #[error("invalid phase {0:?}: use PreSync, Sync, PostSync, SyncFail, PreDelete or PostDelete")]
     Phase(String),
 }
@@ -127,7 +128,7 @@ impl FromStr for WaveSelector {
     }
 }
 
-/// Returns the phase with this name. The name is case-insensitive.
+/// Returns the phase with the given name. The name is case-insensitive.
 fn parse_phase(text: &str) -> Result<Phase, InvalidScope> {
     use Phase::{PostDelete, PostSync, PreDelete, PreSync, Sync, SyncFail};
     [PreSync, Sync, PostSync, SyncFail, PreDelete, PostDelete]
@@ -181,7 +182,7 @@ impl WaveSelector {
 }
 
 impl Operation {
-    /// Returns the tasks with this name, which are several if the name is ambiguous.
+    /// Returns the tasks with the given name. There are several if the name is ambiguous.
     pub(super) fn find_tasks(&self, name: &TaskSelector) -> Vec<TaskId> {
         self.plan.tasks_with_ids().filter(|(_, task)| name.matches(task)).map(|(id, _)| id).collect()
     }

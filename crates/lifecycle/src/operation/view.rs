@@ -32,7 +32,7 @@ pub struct OperationView {
     /// known about the request.
     #[serde(default)]
     pub initiated_by: Option<String>,
-    /// Reason for the request. `None` if no reason was given.
+    /// Reason for the request. `None` if no reason was provided.
     #[serde(default)]
     pub reason: Option<String>,
     /// Stored plan that the operation executes. `None` if the operation creates its own plan.
@@ -48,7 +48,7 @@ pub struct OperationView {
     pub retry_count: u32,
     /// Person who paused the operation, while it is paused.
     pub paused_by: Option<String>,
-    /// Person who terminated the operation, with the reason. Absent if no person terminated it, or if it
+    /// Person who terminated the operation, and the reason. Absent if no person terminated it, or if it
     /// hasn't been planned yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub terminated_by: Option<String>,
@@ -112,8 +112,8 @@ pub(super) fn format_dry_run_outcome(outcome: OperationOutcome) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ExecutedPlanView {
-    /// Hash that identifies the plan: the SHA-256 of its content in hexadecimal. For people, the first 12
-    /// digits are enough.
+    /// Hash that identifies the plan: the SHA-256 of its content in hexadecimal. The first 12 digits are
+    /// enough for display.
     pub hash: String,
     /// Time at which the plan was computed from the cluster state.
     pub created_at: Timestamp,
@@ -164,11 +164,11 @@ pub struct ClaimView {
     pub lease: Option<String>,
     /// Number of holders so far, while the operation holds the claim.
     pub epoch: Option<u64>,
-    /// Time since when the operation has held the claim or has been waiting for it.
+    /// Time at which the operation acquired the claim or started to wait for it.
     pub since: Option<Timestamp>,
     /// The other operation that holds the claim.
     pub holder: Option<ClaimHolder>,
-    /// Reason why no claim is available, as the cluster returned it.
+    /// Reason why no claim is available, as returned by the cluster.
     pub reason: Option<String>,
 }
 
@@ -221,8 +221,8 @@ pub struct WaveView {
     /// Number within the phase, from the `sync-wave` annotations of the wave's objects. May be negative.
     /// Deletions use the same numbers, in descending order.
     pub wave: i64,
-    /// `Pending`, `Passed`, `Failed`, `Stopped` (before it could end), `Skipped` (no work to do, or never
-    /// reached), or the current step: `Held`, `Pruning` … `Settling`.
+    /// `Pending`, `Passed`, `Failed`, `Stopped` (ended before it was complete), `Skipped` (no work to do, or
+    /// never reached), or the current step: `Held`, `Pruning` … `Settling`.
     pub state: String,
     /// Number of objects in the wave.
     pub tasks: u32,
@@ -232,7 +232,7 @@ pub struct WaveView {
     /// Number of objects that the wave prunes.
     #[serde(default)]
     pub prunes: u32,
-    /// Number of finished objects, without failed and skipped ones.
+    /// Number of finished objects, not including failed and skipped objects.
     pub done: u32,
     /// Number of objects that a user skipped.
     #[serde(default)]
@@ -241,8 +241,8 @@ pub struct WaveView {
     pub opened_at: Option<Timestamp>,
     /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
-    /// Time at which everything that the wave was waiting for was healthy. `None` for a failed wave, except
-    /// in the SyncFail phase.
+    /// Time at which everything in the wave was healthy. `None` for a failed wave, except in the SyncFail
+    /// phase.
     pub passed_at: Option<Timestamp>,
 }
 
@@ -302,8 +302,8 @@ fn warnings(header: &Header, operation: Option<&Operation>) -> Vec<Warning> {
 
 fn claim_view(header: &Header, outcome: Option<&Outcome>) -> Option<ClaimView> {
     let request = header.request.claim.as_ref()?;
-    // A user or a deadline may end a waiting operation, so an ended operation wasn't necessarily refused the
-    // claim.
+    // A user or a deadline may end a waiting operation. An operation that has ended was therefore not
+    // necessarily refused the claim.
     let refused = outcome.is_some_and(|outcome| outcome.phase == OperationPhase::Error)
         && request.if_taken == ClaimConflictPolicy::Refuse;
     let blank =

@@ -43,8 +43,8 @@ fn end_rollout(end: End, message: String, stops: bool, now: Timestamp) -> Vec<Ev
     move_to(Stage::Ending { end, message, stops }, now)
 }
 
-/// Moves to the first open step, or to the end. A step that had passed and is open again continues without
-/// being held again.
+/// Moves to the first open step, or to the end. If a step that had already passed is open again, it continues
+/// without waiting for its gates again.
 fn move_to_next_stage(rollout: &Rollout, now: Timestamp) -> Vec<Event> {
     let Some(step) = rollout.first_open_step() else {
         return end_rollout(End::Completed, messages::completed_message(rollout), false, now);
@@ -162,8 +162,8 @@ fn stop_outcome(member: &Member) -> StopOutcome {
     }
 }
 
-/// Returns true if an Application is unhealthy after its operation and has no previous state. The rollout
-/// then no longer waits for it.
+/// Returns true if an Application is unhealthy after its operation and doesn't have a previous state to
+/// return to. The rollout then no longer waits for the Application.
 fn has_no_rollback_target(member: &Member) -> bool {
     matches!(member.progress, Progress::Settling { .. }) && member.touched && member.before.is_none()
 }

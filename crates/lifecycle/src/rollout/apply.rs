@@ -1,5 +1,5 @@
-//! Application of events to the state. If an event is illegal in a state, the result is an error that
-//! contains both. The code never panics.
+//! Applies events to the state. If an event is illegal in a state, the result is an error that contains both.
+//! The code never panics.
 
 mod member;
 
@@ -197,8 +197,8 @@ fn apply_step_failed(rollout: &mut Rollout, step: u32, failure: &Failure, at: Ti
     Some(())
 }
 
-/// Ends a pause. The time until a deadline didn't run during the pause. A failed step gets its full time
-/// again, and the Applications that have failed so far no longer make the step fail.
+/// Ends a pause. Paused time doesn't count toward deadlines. A failed step gets its full time again, and the
+/// Applications that have failed so far no longer make the step fail.
 fn apply_resumed(rollout: &mut Rollout, at: Timestamp) -> Option<()> {
     let paused = rollout.paused.take()?;
     let time = at.since(paused.at);

@@ -7,7 +7,7 @@ use super::state::WorkKind;
 /// Every command may be executed twice, and the second execution must not have any effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Command {
-    /// Choose an ID for an Application's operation that sorts after all existing operations. Answer:
+    /// Choose an ID for an Application's operation that sorts after all existing operations. Result:
     /// [`Input::IdChosen`](super::Input). An ID that isn't used is discarded.
     ChooseId {
         /// Name of the Application.
@@ -25,7 +25,7 @@ pub enum Command {
         /// Deployment of the Application's target, or of its previous state.
         work: WorkKind,
     },
-    /// Ensure that the operation has finished or never begins. Answer: [`Input::Stopped`](super::Input), once
+    /// Ensure that the operation has finished or never begins. Result: [`Input::Stopped`](super::Input), once
     /// this is certain. The [`Run`](Self::Run) command of the same operation is ended first.
     Stop {
         /// Name of the Application.
@@ -39,7 +39,7 @@ pub enum Command {
         /// Name of the Application.
         member: String,
     },
-    /// Query a gate about a step, and subscribe to it. Its verdicts arrive as [`Input::Gate`](super::Input).
+    /// Query a gate for a step, and subscribe to it. Its verdicts arrive as [`Input::Gate`](super::Input).
     AskGate {
         /// Index of the step, starting at 0.
         step: u32,

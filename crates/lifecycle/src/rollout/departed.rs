@@ -1,4 +1,5 @@
-//! Applications that left the ApplicationSet during its rollout. Only the record still contains them.
+//! Applications that left the ApplicationSet during its rollout. Only the rollout's record still contains
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use super::state::{Member, Progress, Rollout, State};
 use super::status::{MemberOutcome, MemberStatus, effective_target, format_step_number, member_outcome};
 use crate::machine::IllegalEvent;
 
-/// Message for an Application about which nothing else is known.
+/// Message for an Application if no other information about it is available.
 const LEFT_MESSAGE: &str = "left the ApplicationSet";
 
 /// Application that left the ApplicationSet during a rollout.
@@ -26,11 +27,12 @@ pub struct DepartedMemberView {
     pub step: String,
     /// Time at which the Application left.
     pub at: Timestamp,
-    /// Status at that time. Absent while the rollout is running, or if the events were compacted.
+    /// Status when the Application left. Absent while the rollout is running, or if the events were
+    /// compacted.
     pub status: Option<MemberStatus>,
     /// Outcome, if it doesn't follow from the status.
     pub outcome: Option<MemberOutcome>,
-    /// Progress at that time, as text.
+    /// Description of the progress when the Application left.
     pub message: String,
     /// Revisions of the Application's target. After a rollback, these are the revisions of its previous
     /// deployment.

@@ -14,7 +14,7 @@ use crate::operation::Verdict;
 /// A recorded event of a rollout.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// The rollout exists from this event on. Its Applications are assigned to steps.
+    /// The rollout was created, and its Applications were assigned to steps.
     Created {
         /// ApplicationSet, as `namespace/name`.
         set: String,
@@ -40,7 +40,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A gate answered a query about the held step.
+    /// A gate returned a verdict for the held step.
     GateAnswered {
         /// Name of the gate.
         gate: String,
@@ -63,7 +63,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// An Application's operation got its ID, before the operation is requested.
+    /// An ID was assigned to an Application's operation. The operation hasn't been requested yet.
     OperationAssigned {
         /// Name of the Application.
         member: String,
@@ -86,7 +86,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A call about an Application failed with a transient error. It is repeated at `retry_at`.
+    /// A call for an Application failed with a transient error. The call is retried at `retry_at`.
     CallFailed {
         /// Name of the Application.
         member: String,
@@ -151,7 +151,7 @@ pub enum Event {
     StopRequested {
         /// Name of the Application.
         member: String,
-        /// State of the Application afterwards.
+        /// State of the Application once the operation has stopped.
         then: StopOutcome,
         /// Time of the event.
         at: Timestamp,
@@ -247,7 +247,7 @@ pub struct MemberRecord {
 }
 
 impl Event {
-    /// Returns the existing Application that the event is about, if any.
+    /// Returns the existing Application that the event refers to, if any.
     pub fn member(&self) -> Option<&str> {
         match self {
             Self::Promoted { member, .. }

@@ -1,4 +1,4 @@
-//! Inputs of a rollout: reports about its operations and Applications, user requests, and new targets.
+//! Inputs of a rollout: reports on its operations and Applications, user requests, and new targets.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, HealthStatus, OperationId, OperationPhase};
@@ -12,14 +12,14 @@ use crate::operation::{CallError, Verdict};
 pub enum Input {
     /// A rollout is requested.
     Begin(Box<Request>),
-    /// Answer to [`Command::ChooseId`](super::Command): an unused ID, or an error.
+    /// Result of [`Command::ChooseId`](super::Command): an unused ID, or an error.
     IdChosen {
         /// Name of the Application.
         member: String,
-        /// Id for the operation.
+        /// ID for the operation.
         operation: Result<OperationId, CallError>,
     },
-    /// Report about an operation that is [running](super::Command::Run). It may be late or repeated.
+    /// Report on an operation that is [running](super::Command::Run). It may be late or repeated.
     OperationReported {
         /// Name of the Application.
         member: String,
@@ -36,7 +36,7 @@ pub enum Input {
         /// Observed state.
         observation: MemberObservation,
     },
-    /// Answer to [`Command::Stop`](super::Command): the operation has finished, or is certain never to begin.
+    /// Result of [`Command::Stop`](super::Command): the operation has finished, or is certain never to begin.
     Stopped {
         /// Name of the Application.
         member: String,
@@ -83,12 +83,12 @@ pub enum Input {
     },
     /// The engine gives up on the rollout.
     Abort {
-        /// Reason.
+        /// Reason for giving up.
         reason: String,
     },
 }
 
-/// User request about a rollout.
+/// User request that affects a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserRequest {
     /// Approve a step.
@@ -98,9 +98,9 @@ pub enum UserRequest {
     },
     /// Continue without an Application, or without all Applications of a step that aren't Healthy.
     Skip(Scope),
-    /// Try again to deploy the target of an Application, or the targets of all failed Applications of a step.
+    /// Try again to deploy an Application's target, or the targets of all failed Applications of a step.
     Retry(Scope),
-    /// Don't start any more work. Running work continues, but the time until a deadline doesn't run.
+    /// Don't start any more work. Running work continues, but paused time doesn't count toward deadlines.
     Pause,
     /// Resume the rollout.
     Resume,
@@ -108,7 +108,7 @@ pub enum UserRequest {
     Terminate,
 }
 
-/// Report about an Application's operation.
+/// Report on an Application's operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum OperationReport {
     /// A sync window delays the start of the operation.
@@ -157,8 +157,8 @@ pub struct MemberObservation {
 }
 
 impl MemberObservation {
-    /// Returns the operation that proves that this target was deployed. The operation deployed the target,
-    /// and the Application hasn't changed since then.
+    /// Returns the operation that proves that the given target was deployed. The operation deployed the
+    /// target, and the Application hasn't changed since then.
     pub(crate) fn evidence_of(&self, target: &Target) -> Option<OperationId> {
         self.operation.filter(|_| self.synced && self.deployed.as_ref() == Some(target))
     }

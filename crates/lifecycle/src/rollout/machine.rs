@@ -15,7 +15,7 @@ use crate::operation::Verdict;
 #[derive(Clone, Copy, Debug)]
 pub enum ProgressiveSync {}
 
-/// Object that an observation is about. Only the newest observation of each object counts.
+/// Object that an observation describes. Only the newest observation of each object counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ObservationKey {
     /// State of an Application.
@@ -82,8 +82,8 @@ impl Machine for ProgressiveSync {
 
     fn urgency(_: &State, event: &Event) -> Urgency {
         match event {
-            // If one of these events is lost, it follows again from the recorded state or is reported again
-            // by its subscription.
+            // If one of these events is lost, the machine derives it again from the recorded state, or the
+            // subscription reports it again.
             Event::Promoted { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),
             Event::SyncWindowChanged { .. }
             | Event::OperationStarted { .. }

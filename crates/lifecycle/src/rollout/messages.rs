@@ -1,4 +1,4 @@
-//! Texts that users match on. Texts about single Applications are identical to Argo CD's
+//! Messages that users match on. Messages about single Applications are identical to Argo CD's
 //! (`status.applicationStatus[].message`) wherever Argo CD has the same state.
 
 use std::time::Duration;
@@ -92,7 +92,7 @@ fn stop_outcome_message(then: &StopOutcome) -> &'static str {
         StopOutcome::Fail { .. } => ", and it counts as failed",
         StopOutcome::Assume => ", and it counts as Healthy",
         StopOutcome::Skip(_) => ", and it is skipped",
-        StopOutcome::Go => ", because the Application is gone",
+        StopOutcome::Go => ", because the Application no longer exists",
         StopOutcome::RollBack => ", and it is rolled back",
     }
 }

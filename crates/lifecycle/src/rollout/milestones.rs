@@ -65,7 +65,7 @@ fn step_milestones(rollout: &Rollout, step: u32, state: &StepState, members: u32
             Cause::Failures(_) => MilestoneReason::StepFailed,
         };
         let what = format!("failed-{}", state.forgiven);
-        // The time of the end shows whether it is news.
+        // The end time shows consumers whether the milestone is new.
         let at = rollout.outcome.as_ref().map(|outcome| outcome.at);
         all.push(milestone(&what, reason, failure.message.clone(), at));
     }

@@ -1,29 +1,29 @@
 //! State machine of a progressive sync. It updates an ApplicationSet's Applications step by step to one set
-//! of target revisions. Different targets are a different rollout with its own stream.
+//! of target revisions. Different targets belong to a different rollout, which has its own stream.
 //!
 //! ```text
 //! Begun → Held(k) → Rolling(k) → Held(k+1) … → Ending → Finished
-//!         Held(k) → Rolling(j)        a member of an earlier step worsens while it is watched
+//!         Held(k) → Rolling(j)        a member of an earlier step degrades while it is watched
 //!         Rolling(k) → RollingBack(k) → Ending
 //!         any → Ending                terminate, superseded, abort of a failed step
 //! member  Waiting → Promoted → Named → Running → Settling → Healthy
 //! ```
 //!
-//! The rollout never starts a sync itself. It decides when a sync must start, and has an outstanding command
-//! which says that an operation with a recorded ID must exist. It is then notified of the operation's
-//! outcome. An Application counts as Healthy only after it was observed Synced and Healthy *after an
-//! operation that deployed its exact target*, identified by its ID. Earlier states of an Application, states
-//! of other targets, and the clock never count.
+//! The rollout never starts a sync itself. It decides when a sync must start, and issues a command that
+//! requires an operation with a recorded ID to exist. It is then notified of the operation's outcome. An
+//! Application counts as Healthy only after it was observed Synced and Healthy *after an operation that
+//! deployed its exact target*, identified by its ID. Earlier states of an Application, states of other
+//! targets, and the clock never count as evidence.
 //!
 //! * `request`: content of a request
 //! * `event`: recorded events
 //! * `state`: state of a rollout
 //! * [`decide`](decide()): events that an input causes
 //! * [`advance`](advance()): automatic transitions
-//! * [`apply`](apply()): application of an event to the state
+//! * [`apply`](apply()): applies an event to the state
 //! * [`outstanding`](outstanding()): outstanding commands
 //! * `rules`: predicates that the other modules share
-//! * `messages`: texts that users match on
+//! * `messages`: text that users match on
 //! * [`view`](view()) and [`explain`](explain()): output for users
 
 mod advance;

@@ -9,7 +9,7 @@ use crate::operation::Verdict;
 #[cfg(test)]
 mod tests;
 
-/// Event that a rollout is waiting for, or its result. Each variant has a next action.
+/// Event that a rollout is waiting for, or the rollout's result. Each variant has a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The rollout is starting.
@@ -24,7 +24,7 @@ enum Wait<'a> {
     Soak(Timestamp),
     /// A gate is closed.
     Gate(&'a str, &'a str),
-    /// Gates haven't answered yet.
+    /// Gates haven't returned a verdict yet.
     Gates,
     /// An Application failed.
     FailedMember(&'a str),
@@ -81,7 +81,7 @@ impl Wait<'_> {
             Self::Approval => NextAction::run(format!("tidegate appset approve {set}"), "opens the step"),
             Self::Soak(until) => NextAction::wait(&format!("the soak time ends at {until}")),
             Self::Gate(gate, reason) => NextAction::wait(&format!("the gate {gate} opens ({reason})")),
-            Self::Gates => NextAction::wait("its gates have answered"),
+            Self::Gates => NextAction::wait("its gates have reported their results"),
             Self::FailedMember(name) => NextAction::run(
                 format!("tidegate appset retry {set} --app {name}"),
                 "retries it once the cause is fixed",
@@ -172,7 +172,7 @@ fn rolling_wait(rollout: &Rollout, step: u32, now: Timestamp) -> Wait<'_> {
     first.map_or(Wait::NextStep, |(_, _, wait)| wait)
 }
 
-/// Returns the priority in which the waits of Applications are reported.
+/// Returns the priority with which the waits of Applications are reported.
 fn rank(wait: &Wait<'_>) -> u8 {
     match wait {
         Wait::FailedMember(_) => 0,

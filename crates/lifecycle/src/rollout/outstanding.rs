@@ -20,7 +20,7 @@ pub fn outstanding(state: &State, now: Timestamp) -> Outstanding<Command> {
     outstanding
 }
 
-/// Adds the commands about an Application. During a pause, no work starts, but running operations are still
+/// Adds the commands for an Application. During a pause, no work starts, but running operations are still
 /// observed.
 fn add_member_commands(
     rollout: &Rollout,

@@ -1,4 +1,4 @@
-//! Record kinds of a rollout in the log, and its details in a list.
+//! Record kinds that a rollout writes to the log, and the details that lists show.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Digest, LogRecord, StreamKind, StreamRecords};
@@ -69,8 +69,8 @@ impl LogRecord for State {
     }
 }
 
-/// Details of a rollout in a list. The log keeps them longer than the events. Their layout is part of the
-/// on-disk format.
+/// Details of a rollout, as shown in lists. The log keeps them longer than the events. Their layout is part
+/// of the on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Digest that distinguishes the rollout's targets from other targets of the ApplicationSet.

@@ -1,4 +1,5 @@
-//! Content of a rollout request, in plain types. The code that reads the ApplicationSet creates these values.
+//! Content of a rollout request, represented by plain types. The code that reads the ApplicationSet creates
+//! these values.
 
 use std::time::Duration;
 
@@ -37,7 +38,7 @@ pub struct Step {
     /// Gates that must open before the step begins: `approval`, `soak:10m`, or the name of a gate that is
     /// queried.
     pub gates: Vec<String>,
-    /// Maximum duration, counted from the opening of the step. `None` means no limit.
+    /// Maximum duration, measured from the opening of the step. `None` means no limit.
     pub deadline: Option<Duration>,
     /// Maximum number of failed Applications that the rollout tolerates. With `None`, a failed Application
     /// keeps its place and keeps the step open until a user handles the failure.
@@ -58,13 +59,13 @@ pub enum OnFailure {
     RollBack,
 }
 
-/// Options of a rollout.
+/// Options for a rollout.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Maximum time for which an Application may be Pending, which means that it was promoted but its
-    /// operation hasn't begun. Delays by a sync window don't count.
+    /// operation hasn't begun. Delays caused by a sync window don't count.
     pub pending_timeout: Option<Duration>,
-    /// Action to take when an Application is Pending for longer.
+    /// Action to take when an Application is Pending for longer than `pending_timeout`.
     pub on_pending: OnPending,
     /// Effect that new targets have on this rollout.
     pub on_new_targets: OnNewTargets,
@@ -106,15 +107,15 @@ pub struct MemberSpec {
     /// Current deployment, or `None` if the Application was never deployed.
     pub before: Option<DeployedState>,
     /// Operation that has already deployed this exact target, if the Application has since been observed
-    /// Synced and Healthy. In that case, no work is left.
+    /// Synced and Healthy. In that case, the rollout doesn't have to update the Application.
     pub done_by: Option<OperationId>,
 }
 
 /// Deployment of an Application at the start of the rollout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeployedState {
-    /// Newest successful operation, if known. Neither it nor earlier operations are evidence for this
-    /// rollout.
+    /// Newest successful operation, if known. Neither this operation nor earlier ones count as evidence for
+    /// this rollout.
     pub operation: Option<OperationId>,
     /// Target that this operation deployed.
     pub target: Target,
@@ -125,7 +126,7 @@ pub struct DeployedState {
 pub struct Target {
     /// Revisions, one per source, in order.
     pub revisions: Vec<String>,
-    /// Digest of the Application's generated spec. If only the spec changes, it is also a new target.
+    /// Digest of the Application's generated spec. A change of the spec alone also creates a new target.
     pub spec: Digest,
 }
 

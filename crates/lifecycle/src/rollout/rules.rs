@@ -1,4 +1,4 @@
-//! Predicates that several functions of the machine share.
+//! Predicates shared by several functions of the machine.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use crate::fleet::{Assignment, Labels, assign_step, count, join_names_by_place};
 use crate::operation::{APPROVAL_GATE, Verdict, is_built_in_gate, soak_duration};
 
 impl Progress {
-    /// Returns the Application's operation in this progress, if any.
+    /// Returns the operation in the Application's current progress, if any.
     pub(super) fn operation(&self) -> Option<OperationId> {
         match self {
             Self::Named { operation, .. }
@@ -64,9 +64,9 @@ impl Member {
         before.max(self.progress.operation()).is_none_or(|known| operation > known)
     }
 
-    /// Returns true if an operation that deployed the Application's target replaces an operation that hasn't
-    /// begun. This way, no hook runs twice for the same target. Operations that were known before a retry or
-    /// before the rollout don't count.
+    /// Returns true if the given operation, which deployed the Application's target, can replace an operation
+    /// that hasn't begun. This way, no hook runs twice for the same target. Operations that were known before
+    /// a retry or before the rollout don't count.
     pub(super) fn can_adopt(&self, operation: OperationId) -> bool {
         let known = self.before.as_ref().and_then(|before| before.operation);
         self.work == WorkKind::Sync && known.is_none_or(|known| operation > known)
@@ -134,12 +134,12 @@ impl StepState {
 }
 
 impl Rollout {
-    /// Returns the step with this index.
+    /// Returns the step with the given index.
     pub(super) fn step(&self, step: u32) -> Option<&StepState> {
         self.steps.get(usize::try_from(step).ok()?)
     }
 
-    /// Returns the step with this index for modification.
+    /// Returns the step with the given index for modification.
     pub(super) fn step_mut(&mut self, step: u32) -> Option<&mut StepState> {
         self.steps.get_mut(usize::try_from(step).ok()?)
     }
@@ -186,7 +186,7 @@ impl Rollout {
         may_be && !has_passed
     }
 
-    /// Returns the step of an Application with these labels.
+    /// Returns the step of an Application with the given labels.
     pub(super) fn assign_step(&self, labels: &Labels) -> Assignment {
         assign_step(self.steps.iter().map(|step| step.step.expressions.as_slice()), labels)
     }
@@ -255,8 +255,8 @@ impl Rollout {
         usize::try_from(budget.saturating_sub(taken)).unwrap_or(usize::MAX)
     }
 
-    /// Returns true if new targets end this rollout. They don't end a rollout that a user has paused, but
-    /// they do end one that is paused only because its step failed.
+    /// Returns true if new targets end this rollout. New targets don't end a rollout that a user has paused.
+    /// However, they do end a rollout that is paused only because its step failed.
     pub(super) fn is_superseded(&self) -> bool {
         let has_failed = self.current_step().and_then(|step| self.step(step)?.failed.as_ref()).is_some();
         self.options.on_new_targets == OnNewTargets::Supersede
@@ -281,7 +281,7 @@ impl Rollout {
             && self.step(step).is_some_and(|step| step.approved.is_none())
     }
 
-    /// Returns the step whose Applications are watched before another step begins, and the end of that
+    /// Returns the step whose Applications are watched before the given step begins, and the end of that
     /// period. The first step to begin doesn't soak.
     pub(super) fn soak_period(&self, step: u32) -> Option<(u32, Timestamp)> {
         let longest: Duration = self.step_gates(step).iter().filter_map(|gate| soak_duration(gate)).max()?;

@@ -70,7 +70,7 @@ pub struct Rollout {
     pub stage: Stage,
     /// Time at which the current stage started.
     pub since: Timestamp,
-    /// Gate answers for the held step.
+    /// Gate verdicts for the held step.
     pub gates: Vec<GateAnswer>,
     /// Requester of the pause and the reason, if the rollout is paused.
     pub paused: Option<Attribution>,
@@ -96,7 +96,7 @@ pub struct NewTargets {
 pub enum Stage {
     /// No step has been evaluated yet.
     Begun,
-    /// Gates or missing approvals keep a step closed.
+    /// A step can't open yet because of gates or missing approvals.
     Held {
         /// Index of the step.
         step: u32,
@@ -170,9 +170,9 @@ pub struct Outcome {
 pub struct StepState {
     /// Specification of the step.
     pub step: Step,
-    /// Time at which the first of the step's Applications began.
+    /// Time at which work on the first of the step's Applications began.
     pub opened_at: Option<Timestamp>,
-    /// Time from which the step's deadline is counted: its opening, postponed by the length of pauses.
+    /// Time from which the step's deadline is measured: its opening, postponed by the length of pauses.
     pub deadline_from: Timestamp,
     /// Time at which all Applications of the step were most recently done.
     pub passed_at: Option<Timestamp>,
@@ -187,7 +187,7 @@ pub struct StepState {
 /// Failure of a step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
-    /// Cause.
+    /// Cause of the failure.
     pub cause: Cause,
     /// Message that contains the affected Applications at the time of the failure.
     pub message: String,
@@ -202,7 +202,7 @@ pub enum Cause {
     Deadline,
 }
 
-/// State of an Application of the ApplicationSet.
+/// State of one of the ApplicationSet's Applications.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Member {
     /// Step to which the Application is assigned.
@@ -215,14 +215,14 @@ pub struct Member {
     pub work: WorkKind,
     /// Progress of the work.
     pub progress: Progress,
-    /// Time since when the Application has had its current status.
+    /// Time at which the Application got its current status.
     pub since: Timestamp,
     /// Observation after the end of the Application's operation.
     pub seen: Option<MemberObservation>,
-    /// Failed calls about the Application.
+    /// Failed calls for the Application.
     pub calls: CallFailures,
-    /// Time from which the Pending time is counted: the Application's promotion, postponed by pauses and sync
-    /// windows.
+    /// Time from which the Pending time is measured: the Application's promotion, postponed by pauses and
+    /// sync windows.
     pub pending_from: Timestamp,
     /// True if the Application has been Pending for longer than allowed.
     pub overdue: bool,
@@ -247,7 +247,7 @@ pub enum Progress {
     Waiting,
     /// The Application was promoted, but its operation doesn't have an ID yet.
     Promoted,
-    /// The Application's operation has an ID, but isn't known to have begun.
+    /// The Application's operation has an ID, but hasn't been reported as started.
     Named {
         /// ID of the operation.
         operation: OperationId,
@@ -289,7 +289,7 @@ pub enum Progress {
     Stopping {
         /// ID of the operation.
         operation: OperationId,
-        /// State of the Application afterwards.
+        /// State of the Application once the operation has stopped.
         then: StopOutcome,
     },
     /// The Application was Pending for too long, and counts as Healthy because the ApplicationSet's options

@@ -38,7 +38,7 @@ pub enum MemberOutcome {
     Skipped,
     /// The Application was Pending for too long, and counts as Healthy.
     AssumedHealthy,
-    /// The Application was rolled back, and its status says so too.
+    /// The Application was rolled back. Its status is also RolledBack.
     RolledBack,
 }
 

@@ -8,12 +8,12 @@ use super::messages::is_missing_approval;
 use super::state::{Member, Progress, Rollout, Stage, State};
 use crate::operation::Verdict;
 
-/// Wait of a step.
+/// A step's current wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StepWait {
     /// Number of the step, starting at 1.
     pub step: u32,
-    /// Reason.
+    /// Reason for the wait.
     pub reason: WaitReason,
     /// Time at which the wait started.
     pub since: Timestamp,
@@ -61,7 +61,7 @@ impl fmt::Display for WaitReason {
     }
 }
 
-/// Returns the wait of the current step. If there are several waits, returns one that a user must handle,
+/// Returns the current step's wait. If there are several waits, returns one that a user must handle,
 /// otherwise the longest.
 pub fn current_wait(state: &State) -> Option<StepWait> {
     let State::Running(rollout) = state else { return None };

@@ -24,7 +24,7 @@ pub struct RolloutView {
     /// Requester.
     #[serde(rename = "initiatedBy")]
     pub by: String,
-    /// Reason. Absent if none was given.
+    /// Reason for the request. Absent if no reason was provided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Name of the current stage.
@@ -36,7 +36,7 @@ pub struct RolloutView {
     pub end: Option<End>,
     /// Description of the current state, or the reason for the end.
     pub message: String,
-    /// Person who paused the rollout, with the reason.
+    /// Person who paused the rollout, and the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Start time.
@@ -59,7 +59,7 @@ pub enum StepStatus {
     /// The rollout hasn't reached the step yet.
     #[default]
     Waiting,
-    /// The rollout has reached the step, but gates or missing approvals keep it closed.
+    /// The rollout has reached the step, but gates or missing approvals prevent it from opening.
     Held,
     /// The step's Applications are being updated to their targets.
     Rolling,
@@ -100,7 +100,7 @@ pub struct StepView {
     /// Gates that must open before the step begins.
     #[serde(default)]
     pub gates: Vec<String>,
-    /// Person who approved the step, with the reason.
+    /// Person who approved the step, and the reason.
     #[serde(rename = "approvedBy", default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<String>,
     /// Maximum duration in seconds. Absent if there is no limit.
@@ -112,7 +112,7 @@ pub struct StepView {
     /// Action to take when more Applications fail or the deadline passes.
     #[serde(default)]
     pub on_failure: OnFailure,
-    /// Time at which the first of the step's Applications began.
+    /// Time at which work on the first of the step's Applications began.
     pub opened_at: Option<Timestamp>,
     /// Time at which all Applications of the step were most recently done.
     pub passed_at: Option<Timestamp>,
@@ -137,7 +137,7 @@ pub struct MemberView {
     /// Revisions of the Application's target. After a rollback, these are the revisions of its previous
     /// deployment.
     pub target_revisions: Vec<String>,
-    /// Time since when the Application has had its status.
+    /// Time at which the Application got its current status.
     pub last_transition_time: Timestamp,
     /// Operation that is deploying or has deployed these revisions. In the record of a finished rollout, this
     /// is the Application's last operation, even if it was stopped or the Application was skipped.

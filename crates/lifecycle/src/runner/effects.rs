@@ -15,11 +15,11 @@ use crate::machine::Machine;
 pub trait Effects<M: Machine> {
     /// Message that only the effects handle.
     type Message;
-    /// Reply channel of a caller that is waiting for the answer to a request.
+    /// Reply channel of a caller whose request is in progress.
     type Reply;
     /// One-line summary of the machine in the log.
     type Summary;
-    /// Reason why the log didn't accept a batch.
+    /// Reason why the log rejected a batch.
     type AppendError;
 
     /// Returns the summary of a machine in this state, or `None` if it doesn't have one yet.
@@ -37,7 +37,7 @@ pub trait Effects<M: Machine> {
     /// Ends a subscription.
     fn end_subscription(&mut self, _state: &M::State, _subscription: &M::Command) {}
 
-    /// Makes a batch durable. [`Arrival::Persisted`](super::Arrival) must follow, unless the log refuses the
+    /// Makes a batch durable. [`Arrival::Persisted`](super::Arrival) must follow, unless the log rejects the
     /// batch. In that case, the runner is dropped. A batch without events only rewrites the summary.
     fn append(
         &mut self,
@@ -53,10 +53,10 @@ pub trait Effects<M: Machine> {
     /// alarm.
     fn set_alarm(&mut self, after: Option<Duration>);
 
-    /// Answers a request once it is durable or was rejected.
+    /// Replies to a request once it is durable or was rejected.
     fn reply(&mut self, reply: Self::Reply, answer: Result<(), M::Rejection>);
 
-    /// Called when no command is in flight. Resources that are needed only for work may be released.
+    /// Called when no command is in flight. Resources that only commands need may be released.
     fn on_idle(&mut self, _is_watching: bool) {}
 
     /// Called when the machine has finished. Returns true if nothing is left to release. Otherwise, the

@@ -6,14 +6,14 @@ use crate::machine::Machine;
 
 /// Arrival for a machine or for its effects.
 pub enum Arrival<M: Machine, N> {
-    /// An observation, a request, or another input that doesn't answer a command. Late answers also arrive as
-    /// inputs.
+    /// An observation, a request, or another input that isn't the result of a command. Late results also
+    /// arrive as inputs.
     Input(M::Input),
-    /// The answer to a command.
+    /// The result of a command.
     Answer {
-        /// Subject of the command. The next command about this subject may run now.
+        /// Subject of the command. The next command for this subject may run now.
         subject: M::Subject,
-        /// Answer, as an input for the machine.
+        /// Result, as an input for the machine.
         input: M::Input,
     },
     /// A subscription ended although the runner didn't request it. If it is still outstanding, it starts
@@ -67,7 +67,8 @@ impl<M: Machine, N> Inbox<M, N> {
                 if matches!(known, Some(Arrival::Input(newest)) if M::is_older(input, newest)) {
                     return;
                 }
-                // The observation moves to the end, because it may count only after the arrivals in between.
+                // The observation moves to the end, because it may be valid only after the arrivals in
+                // between.
                 *known = None;
                 self.gaps = self.gaps.saturating_add(1);
             }

@@ -4,7 +4,7 @@
 //! ```text
 //! arrivals ──▶ process ──▶ step:  advance ─▶ write ─▶ dispatch ──▶ Effects ──▶ the world
 //!    ▲                                                                         │
-//!    └────────────── answers, observations, alarm, "persisted" ◀───────────────┘
+//!    └────────────── results, observations, alarm, "persisted" ◀───────────────┘
 //! ```
 //!
 //! Actors, the simulation and the tests use the same bookkeeping and differ only in their effects.
@@ -29,7 +29,7 @@ use crate::machine::{AffectedSubjects, IllegalEvent, Machine, Outstanding};
 pub const ALARM_INTERVAL_MIN: Duration = Duration::from_millis(100);
 
 /// Maximum time for which a reader waits for more events, so that they are written in the same batch as the
-/// events that it has seen.
+/// events that the reader has received.
 const READER_WAIT_MAX: Duration = Duration::from_millis(25);
 
 /// State of a runner after a step.
@@ -50,7 +50,7 @@ pub enum RunnerError<R: std::error::Error, F> {
     /// The machine can't continue.
     #[error(transparent)]
     Driver(#[from] DriverError<R>),
-    /// The log didn't accept a batch.
+    /// The log rejected a batch.
     #[error("{0}")]
     Append(F),
 }
@@ -118,7 +118,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         self.driver.state()
     }
 
-    /// Returns the driver, which knows the recorded and the durable events.
+    /// Returns the driver, which tracks the recorded and the durable events.
     pub fn driver(&self) -> &Driver<M> {
         &self.driver
     }
@@ -148,7 +148,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         self.in_flight.len()
     }
 
-    /// Returns true if a command about this subject is in flight.
+    /// Returns true if a command for this subject is in flight.
     pub fn is_in_flight(&self, subject: &M::Subject) -> bool {
         self.in_flight.contains(subject)
     }
@@ -220,7 +220,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         self.is_stopping = true;
     }
 
-    /// Runs one step: makes automatic transitions, writes events, executes outstanding commands, or ends.
+    /// Runs one step: performs automatic transitions, writes events, executes outstanding commands, or ends.
     pub fn step(&mut self, now: Timestamp) -> Result<RunnerStatus, MachineRunnerError<M, E>> {
         self.driver.advance(now)?;
         self.write_batch(now).map_err(RunnerError::Append)?;
@@ -354,7 +354,7 @@ impl<M: Machine, E: Effects<M>> Runner<M, E> {
         }
     }
 
-    /// Starts a command unless a command about the same subject is in flight.
+    /// Starts a command unless a command for the same subject is in flight.
     fn execute(&mut self, command: M::Command, now: Timestamp) {
         if !self.is_stopping && self.in_flight.insert(M::subject(&command)) {
             self.effects.execute(self.driver.state(), command, now);

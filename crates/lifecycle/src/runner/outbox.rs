@@ -22,7 +22,7 @@ pub struct Outbox<M: Machine> {
     pub batch: Option<MachineBatch<M>>,
     /// Last alarm setting. `Some(None)` cancels the alarm.
     pub alarm: Option<Option<Duration>>,
-    /// Answers to requests, in order. An accepted request is durable.
+    /// Replies to requests, in order. An accepted request is durable.
     pub answers: Vec<Result<(), M::Rejection>>,
 }
 

@@ -1,5 +1,5 @@
-//! Application of events to the state. If an event is illegal in a state, the result is an error that
-//! contains both. The code never panics.
+//! Applies events to the state. If an event is illegal in a state, the result is an error that contains both.
+//! The code never panics.
 
 use std::collections::BTreeMap;
 
@@ -193,7 +193,7 @@ fn apply_witnessed(member: &mut Member, event: &Event) -> Option<()> {
 
 impl Member {
     fn set_progress(&mut self, progress: Progress, at: Timestamp) {
-        // The wait counts from the deletion, however often the Application is read again.
+        // The wait is measured from the deletion, no matter how often the Application is read again.
         if !(self.progress.is_in_flight() && progress.is_in_flight()) {
             self.since = at;
         }

@@ -5,14 +5,14 @@
 pub enum Command {
     /// Delete the Application, with this UID as a precondition. Its finalizers determine what happens to its
     /// deployed objects. Both "not found" and "another UID" mean that the Application no longer exists.
-    /// Answer: [`Input::Answered`](super::Input).
+    /// Result: [`Input::Answered`](super::Input).
     Delete {
         /// Name of the Application.
         member: String,
         /// `metadata.uid` of the Application.
         uid: String,
     },
-    /// Read the Application, bypassing every cache. Answer: [`Input::Answered`](super::Input).
+    /// Read the Application, bypassing every cache. Result: [`Input::Answered`](super::Input).
     Read {
         /// Name of the Application.
         member: String,
@@ -32,7 +32,7 @@ pub enum Command {
 /// Subject of a command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Subject {
-    /// A call about an Application.
+    /// A call for an Application.
     Call(String),
     /// The watch of an Application.
     Watch(String),

@@ -13,7 +13,7 @@ use crate::fleet::{Assignment, Attribution};
 /// A recorded event of a teardown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Event {
-    /// The teardown exists from this event on. Its Applications are assigned to steps.
+    /// The teardown was created, and its Applications were assigned to steps.
     Created {
         /// ApplicationSet, as `namespace/name`.
         set: String,
@@ -55,12 +55,12 @@ pub enum Event {
     DeletionBlocked {
         /// Name of the Application.
         member: String,
-        /// Reason as text.
+        /// Reason, as a phrase that follows "waits for".
         kept_by: String,
         /// Time of the observation.
         at: Timestamp,
     },
-    /// An Application was observed not to exist. The observation may be old.
+    /// An observation showed that an Application doesn't exist. The observation may be old.
     AbsenceObserved {
         /// Name of the Application.
         member: String,
@@ -81,7 +81,7 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// A call about an Application failed. It is repeated at `retry_at`.
+    /// A call for an Application failed. The call is retried at `retry_at`.
     CallFailed {
         /// Name of the Application.
         member: String,
@@ -104,11 +104,11 @@ pub enum Event {
         /// Time of the event.
         at: Timestamp,
     },
-    /// Message that contains the remaining Applications at that time.
+    /// A step's deadline passed before all of its Applications were deleted.
     DeadlinePassed {
         /// Index of the step.
         step: u32,
-        /// Message, with the names at that time.
+        /// Message that lists the Applications that remained at that time.
         message: String,
         /// Time of the event.
         at: Timestamp,
@@ -151,7 +151,7 @@ pub struct MemberRecord {
 }
 
 impl Event {
-    /// Returns the existing Application that the event is about, if any.
+    /// Returns the existing Application that the event refers to, if any.
     pub fn member(&self) -> Option<&str> {
         match self {
             Self::DeletionScheduled { member, .. }

@@ -80,7 +80,7 @@ fn describe_wait(teardown: &Teardown, member: &Member) -> Option<String> {
         Progress::Condemned => Some(or_trouble("it is about to be deleted")),
         Progress::Going if member.kept_by.is_empty() => Some("it is being deleted".to_owned()),
         Progress::Going => Some(format!("it is being deleted and waits for {}", member.kept_by)),
-        Progress::Confirming { .. } => Some(or_trouble("it appears to be gone, and is checked again")),
+        Progress::Confirming { .. } => Some(or_trouble("it appears to be deleted and is checked again")),
         Progress::Waiting | Progress::Gone | Progress::Left(_) | Progress::Released => None,
     }
 }

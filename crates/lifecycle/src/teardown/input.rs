@@ -1,4 +1,4 @@
-//! Inputs of a teardown: answers, observations, and user requests.
+//! Inputs of a teardown: results of commands, observations, and user requests.
 
 use super::request::{Approval, MemberSpec, Request};
 use crate::fleet::Scope;
@@ -9,8 +9,8 @@ use crate::operation::CallError;
 pub enum Input {
     /// A teardown is requested.
     Begin(Box<Request>),
-    /// Answer to [`Command::Delete`](super::Command) and [`Command::Read`](super::Command): the API server's
-    /// own result, bypassing every cache.
+    /// Result of [`Command::Delete`](super::Command) or [`Command::Read`](super::Command). It comes directly
+    /// from the API server, bypassing every cache.
     Answered {
         /// Name of the Application.
         member: String,
@@ -48,7 +48,7 @@ pub enum Input {
     },
     /// The engine gives up on the teardown.
     Abort {
-        /// Reason.
+        /// Reason for giving up.
         reason: String,
     },
 }
@@ -76,13 +76,14 @@ pub enum MemberObservation {
     Released,
 }
 
-/// User request about a teardown.
+/// User request that affects a teardown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UserRequest {
     /// Don't wait for an Application, or for the Applications of a step. If their deletion hasn't started,
     /// they aren't deleted.
     Skip(Scope),
-    /// Don't start any more deletions. Running deletions continue, but the time until a deadline doesn't run.
+    /// Don't start any more deletions. Running deletions continue, but paused time doesn't count toward
+    /// deadlines.
     Pause,
     /// Resume the teardown.
     Resume,

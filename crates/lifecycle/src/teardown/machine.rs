@@ -14,8 +14,8 @@ use crate::machine::{IllegalEvent, Machine, Outstanding, Urgency};
 #[derive(Clone, Copy, Debug)]
 pub enum OrderedDeletion {}
 
-/// Object that an observation is about: the Application with this name and UID. Only the newest observation
-/// of it counts.
+/// Object that an observation describes: the Application with this name and UID. Only the newest observation
+/// of this object counts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ObservationKey(pub String, pub String);
 
@@ -68,7 +68,7 @@ impl Machine for OrderedDeletion {
             Event::Deleted { .. } | Event::Released { .. } if is_witnessed => {
                 Urgency::Within(STATUS_EVENT_WAIT_MAX)
             }
-            // If this event is lost, the same call finds this state again, or the watch reports it again.
+            // If this event is lost, the same call returns this state again, or the watch reports it again.
             Event::DeletionStarted { .. }
             | Event::AbsenceObserved { .. }
             | Event::PresenceConfirmed { .. } => Urgency::Within(LAZY_EVENT_WAIT_MAX),

@@ -18,7 +18,7 @@
 //! * `state`: state of a teardown
 //! * [`decide`](decide()): events that an input causes
 //! * [`advance`](advance()): automatic transitions
-//! * [`apply`](apply()): application of an event to the state
+//! * [`apply`](apply()): applies an event to the state
 //! * [`outstanding`](outstanding()): outstanding commands
 //! * [`view`](view()) and [`explain`](explain()): output for users
 

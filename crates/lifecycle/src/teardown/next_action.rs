@@ -6,7 +6,7 @@ use crate::NextAction;
 #[cfg(test)]
 mod tests;
 
-/// Event that a teardown is waiting for, or its result. Each variant has a next action.
+/// Event that a teardown is waiting for, or the teardown's result. Each variant has a next action.
 #[derive(Clone, Debug, PartialEq)]
 enum Wait<'a> {
     /// The teardown is starting.
@@ -15,7 +15,7 @@ enum Wait<'a> {
     Resume,
     /// A user must delete an Application (`maxUpdate: 0`).
     ManualDeletion(&'a str),
-    /// A finalizer or its objects prevent an Application from being deleted.
+    /// A finalizer or its remaining objects prevent an Application from being deleted.
     Blocked(&'a str, &'a str),
     /// An Application is being deleted.
     Deletion(&'a str),
@@ -56,10 +56,12 @@ impl Wait<'_> {
                 &format!("shows its deletion, which is waiting for {kept_by}"),
             )
             .or(&skip(name)),
-            Self::Deletion(name) => NextAction::wait(&format!("Application {name} is gone")).or(&skip(name)),
+            Self::Deletion(name) => {
+                NextAction::wait(&format!("Application {name} no longer exists")).or(&skip(name))
+            }
             Self::Witnessed => NextAction::wait("its Applications are deleted or released"),
             Self::NextStep => NextAction::wait("the next step starts"),
-            Self::Completed => NextAction::nothing("its Applications are gone or released"),
+            Self::Completed => NextAction::nothing("all Applications are deleted or released"),
             Self::Unfinished => NextAction::run(
                 format!("tidegate appset retry {set}"),
                 "starts it again once the cause is fixed",

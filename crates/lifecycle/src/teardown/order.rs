@@ -20,14 +20,14 @@ pub enum Order {
     /// All Applications in one step.
     #[default]
     AllAtOnce,
-    /// The steps of the rollout in reverse order. Applications that no step selects come last.
+    /// The rollout's steps in reverse order. Applications that no step selects come last.
     Reverse {
         /// Steps in the order of the rollout. An Application belongs to the first step that selects it.
         steps: Vec<Selection>,
         /// Maximum number of a step's Applications that are deleted at once. Argo CD deletes them one by one.
         at_once: MaxUpdate,
     },
-    /// The steps that are declared for deletions. Applications that no step selects come last.
+    /// Steps that are declared specifically for deletions. Applications that no step selects come last.
     Custom {
         /// Steps.
         steps: Vec<Selection>,
@@ -47,7 +47,7 @@ pub enum OrderKind {
     /// All Applications in one step.
     #[default]
     AllAtOnce,
-    /// The steps of the rollout in reverse order.
+    /// The rollout's steps in reverse order.
     Reverse,
     /// Separate steps for the deletion.
     Custom,
@@ -56,7 +56,7 @@ pub enum OrderKind {
 }
 
 impl Order {
-    /// Creates the reverse order of the rollout's steps, which deletes Applications one by one.
+    /// Creates the order that runs the rollout's steps in reverse and deletes Applications one by one.
     pub fn reverse(steps: Vec<Selection>) -> Self {
         Self::Reverse { steps, at_once: MaxUpdate::Count(1) }
     }
@@ -109,7 +109,7 @@ impl Order {
         u32::try_from(self.declared_index(step)?).ok()?.checked_add(1)
     }
 
-    /// Returns the deletion step with this number.
+    /// Returns the deletion step with the given number.
     pub fn step_with_number(&self, number: u32) -> Option<u32> {
         (0..self.step_count()).find(|step| self.step_number(*step) == Some(number))
     }
@@ -122,7 +122,7 @@ impl Order {
         }
     }
 
-    /// Returns the step in which an Application with these labels is deleted.
+    /// Returns the step in which an Application with the given labels is deleted.
     pub fn assign_step(&self, labels: &Labels) -> Assignment {
         let written = self.selections().iter().map(|selection| selection.expressions.as_slice());
         let Assignment { step, also } = assign_step(written, labels);

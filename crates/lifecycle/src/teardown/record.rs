@@ -1,4 +1,4 @@
-//! Record kinds of a teardown in the log, and its details in a list.
+//! Record kinds that a teardown writes to the log, and the details that lists show.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{LogRecord, StreamKind, StreamRecords};
@@ -55,8 +55,8 @@ impl LogRecord for State {
     }
 }
 
-/// Details of a teardown in a list. The log keeps them longer than the events. Their layout is part of the
-/// on-disk format.
+/// Details of a teardown, as shown in lists. The log keeps them longer than the events. Their layout is part
+/// of the on-disk format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Details {
     /// Outcome, if the teardown has finished.

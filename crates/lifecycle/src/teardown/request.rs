@@ -1,4 +1,4 @@
-//! Content of a teardown request, in plain types.
+//! Content of a teardown request, represented by plain types.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -51,12 +51,12 @@ pub struct MemberSpec {
     pub labels: Labels,
 }
 
-/// Options of a teardown.
+/// Options for a teardown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Options {
     /// Maximum duration of a step. `None` means no limit.
     pub deadline: Option<Duration>,
-    /// Action to take when a step takes longer.
+    /// Action to take when a step takes longer than `deadline`.
     pub on_late: OnDeadline,
 }
 

@@ -1,4 +1,4 @@
-//! Predicates that several functions of the machine share.
+//! Predicates shared by several functions of the machine.
 
 use tidegate_model::Timestamp;
 
@@ -18,12 +18,12 @@ impl Progress {
 }
 
 impl Teardown {
-    /// Returns the step with this index.
+    /// Returns the step with the given index.
     pub(super) fn step(&self, step: u32) -> Option<&StepState> {
         self.steps.get(usize::try_from(step).ok()?)
     }
 
-    /// Returns the step with this index for modification.
+    /// Returns the step with the given index for modification.
     pub(super) fn step_mut(&mut self, step: u32) -> Option<&mut StepState> {
         self.steps.get_mut(usize::try_from(step).ok()?)
     }
@@ -36,7 +36,7 @@ impl Teardown {
         }
     }
 
-    /// Returns true if the approval with this token is recorded.
+    /// Returns true if the approval with the given token is recorded.
     pub(super) fn is_approved(&self, token: &str) -> bool {
         self.approvals.iter().any(|known| known.token == token)
     }

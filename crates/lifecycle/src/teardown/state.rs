@@ -129,7 +129,7 @@ pub struct Outcome {
 pub struct StepState {
     /// Time at which the step began.
     pub opened_at: Option<Timestamp>,
-    /// Time from which the step's deadline is counted: its opening, postponed by the length of pauses.
+    /// Time from which the step's deadline is measured: its opening, postponed by the length of pauses.
     pub deadline_from: Timestamp,
     /// Time at which the step's last Application was deleted.
     pub passed_at: Option<Timestamp>,
@@ -150,7 +150,7 @@ pub struct Member {
     pub since: Timestamp,
     /// Reason why the Application still exists, as a phrase that follows "waits for". Empty if unknown.
     pub kept_by: String,
-    /// Failed calls about the Application.
+    /// Failed calls for the Application.
     pub calls: CallFailures,
 }
 
@@ -163,7 +163,8 @@ pub enum Progress {
     Condemned,
     /// The Application is being deleted and waits for its finalizers.
     Going,
-    /// The Application was observed not to exist, and is being read once more.
+    /// An observation showed that the Application doesn't exist. The Application is being read once more to
+    /// confirm this.
     Confirming {
         /// True if the teardown deleted the Application.
         deleted: bool,

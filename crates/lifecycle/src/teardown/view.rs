@@ -26,7 +26,7 @@ pub enum MemberStatus {
 }
 
 impl OrderKind {
-    /// Returns true if the status is the intended end of every Application.
+    /// Returns true if the status is the intended final status of every Application.
     pub fn is_intended_end(self, status: MemberStatus) -> bool {
         match self {
             Self::Orphan => status == MemberStatus::Released,
@@ -46,7 +46,7 @@ pub struct TeardownView {
     /// Requester.
     #[serde(rename = "initiatedBy")]
     pub by: String,
-    /// Reason. Absent if none was given.
+    /// Reason for the request. Absent if no reason was provided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Order of deletion.
@@ -64,7 +64,7 @@ pub struct TeardownView {
     pub end: Option<End>,
     /// Description of the current state, or the reason for the end.
     pub message: String,
-    /// Person who paused the deletion, with the reason.
+    /// Person who paused the deletion, and the reason.
     #[serde(rename = "pausedBy")]
     pub paused: Option<String>,
     /// Start time.
@@ -85,7 +85,7 @@ pub struct TeardownView {
 pub struct ApprovalView {
     /// Requester.
     pub by: String,
-    /// Reason. Absent if none was given.
+    /// Reason for the request. Absent if no reason was provided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Time of the approval.
@@ -135,7 +135,7 @@ pub struct MemberView {
     pub status: MemberStatus,
     /// Reason for the status. May be empty.
     pub message: String,
-    /// Time since when the Application has had its status.
+    /// Time at which the Application got its current status.
     pub since: Timestamp,
 }
 

@@ -134,7 +134,8 @@ fn an_operation_has_a_deadline_across_its_attempts() {
     world.run();
     assert_eq!(
         world.driver().state().message(),
-        "Operation terminated, triggered by the operation deadline of 300 ms: waiting for the cluster to answer: the server is busy"
+        "Operation terminated, triggered by the operation deadline of 300 ms: waiting for the cluster to \
+         respond: the server is busy"
     );
     assert_eq!(world.now, 300);
 }

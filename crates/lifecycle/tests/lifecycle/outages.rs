@@ -30,13 +30,13 @@ fn an_outage_is_survived_and_reported() {
     world.run_until(60_000);
     assert_eq!(
         explain_at(&world, 60_000),
-        "planning; the cluster has not answered for 1 min: connection refused; trying again"
+        "planning; the cluster has not responded for 1 min: connection refused; trying again"
     );
     world.run_until(200_000);
     assert_eq!(
         explain_at(&world, 200_000),
-        "dry run: 1 of 2 manifests checked; the cluster has not answered for 1 min 8 s: connection refused; trying \
-         again; next: wave 1, 1 object"
+        "dry run: 1 of 2 manifests checked; the cluster has not responded for 1 min 8 s: connection refused; \
+         trying again; next: wave 1, 1 object"
     );
     world.run();
     assert_eq!(outcome_of(&world), (OperationPhase::Succeeded, "successfully synced (all tasks run)".into()));

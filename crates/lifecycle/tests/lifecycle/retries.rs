@@ -211,7 +211,7 @@ fn an_unreadable_cluster_ends_the_operation() {
         world,
         "
             plan
-            # waiting for the cluster to answer: the server is busy
+            # waiting for the cluster to respond: the server is busy
             plan
             plan
             check ConfigMap/c

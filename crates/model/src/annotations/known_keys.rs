@@ -16,7 +16,7 @@ pub enum AnnotationSubject {
     Application,
     /// ApplicationSets.
     ApplicationSet,
-    /// None: the annotation is written by Tidegate itself.
+    /// No resource, because Tidegate writes the annotation itself.
     Internal,
 }
 
@@ -31,11 +31,11 @@ impl AnnotationSubject {
     }
 }
 
-/// Prefixes whose keys are all listed in [`KNOWN_KEYS`].
+/// Prefixes for which [`KNOWN_KEYS`] lists every key.
 const KNOWN_PREFIXES: [&str; 4] =
     ["argocd.argoproj.io/", "helm.sh/", "meta.helm.sh/", super::TIDEGATE_PREFIX];
 
-/// Maximum number of edits between a misspelled key and the key it is taken for.
+/// Maximum number of edits between a misspelled key and the known key that it resembles.
 const EDITS_MAX: usize = 2;
 
 /// Returns a warning if a key looks like a known key but has no effect on this kind of object. Returns `None`
@@ -73,7 +73,8 @@ fn is_misspelling(text: &str, known: &str) -> bool {
 }
 
 /// Returns the known key that a misspelled key resembles. Compares the whole key, the key below a parent
-/// domain, and the prefix alone. The caller has already checked that the key has none of the known prefixes.
+/// domain, and the prefix alone. The caller has already checked that the key doesn't start with a known
+/// prefix.
 fn find_misspelled_key(key: &str) -> Option<&'static str> {
     let nearest = find_nearest_key(key, |known| is_near(key, known), EDITS_MAX);
     if nearest.is_some() {

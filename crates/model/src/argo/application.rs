@@ -73,7 +73,7 @@ pub struct ApplicationSpec {
     /// Sources of the manifests, if there are multiple. Must not be combined with `source`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<ApplicationSource>,
-    /// Automated syncs, and the options of every sync (default: syncs run only on request).
+    /// Settings for automated syncs, and options for every sync (default: syncs run only on request).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sync_policy: Option<SyncPolicy>,
     /// Differences to ignore when the cluster is compared with the manifests.
@@ -91,11 +91,11 @@ pub struct ApplicationSpec {
 }
 
 impl ApplicationSpec {
-    /// Checks that the sources are complete and that only one of `source` and `sources` is set.
+    /// Checks that the sources are complete, and that `source` and `sources` aren't both set.
     ///
     /// # Errors
     ///
-    /// Returns an error that names the missing, invalid or ineffective field and says how to fix it.
+    /// Returns an error that identifies the missing, invalid or ineffective field and explains how to fix it.
     pub fn check_sources(&self) -> Result<(), SpecProblem> {
         const SOURCES: &str = "spec.sources";
         match (&self.source, self.sources.is_empty()) {

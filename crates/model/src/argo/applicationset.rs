@@ -141,7 +141,7 @@ pub struct ApplicationSetSyncPolicy {
     /// True if an Application's objects are preserved when the Application is deleted.
     #[serde(default, skip_serializing_if = "is_false")]
     pub preserve_resources_on_deletion: bool,
-    /// Changes that are allowed to existing Applications (default: updates and deletions).
+    /// Allowed changes to existing Applications (default: updates and deletions).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub applications_sync: Option<ApplicationsSync>,
     /// Unknown fields, preserved unchanged.
@@ -149,7 +149,7 @@ pub struct ApplicationSetSyncPolicy {
     pub rest: UnknownFields,
 }
 
-/// Changes that are allowed to existing Applications. Creation is always allowed.
+/// Allowed changes to existing Applications. Creation is always allowed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ApplicationsSync {

@@ -25,7 +25,7 @@ impl ApplicationDestination {
     ///
     /// # Errors
     ///
-    /// Returns an error if both or neither of them are set.
+    /// Returns an error if both are set, or if neither is set.
     pub fn check(&self) -> Result<(), SpecProblem> {
         let message = match (self.server.trim_end_matches('/').is_empty(), self.name.is_empty()) {
             (true, true) => "spec.destination has neither server nor name; set one of them",

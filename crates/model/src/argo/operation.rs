@@ -30,7 +30,7 @@ impl OperationRequest {
         self.sync.as_ref().is_some_and(|sync| sync.dry_run)
     }
 
-    /// Returns the value of the informational entry with this name, if it exists.
+    /// Returns the value of the informational entry with the given name, if it exists.
     pub fn info_value(&self, name: &str) -> Option<&str> {
         self.info.iter().find(|info| info.name == name).map(|info| info.value.as_str())
     }

@@ -7,14 +7,14 @@ use serde::{Deserialize, Serialize};
 use super::{UnknownFields, is_false, is_zero};
 use crate::{Backoff, RetryPolicy, parse_duration};
 
-/// Automated syncs, and the options of every sync.
+/// Settings for automated syncs, and options for every sync.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SyncPolicy {
-    /// Automated syncs. If not set, syncs run only on request.
+    /// Settings for automated syncs. If not set, syncs run only on request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub automated: Option<Automated>,
-    /// Options of every sync, such as `CreateNamespace=true`.
+    /// Options for every sync, such as `CreateNamespace=true`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sync_options: Vec<String>,
     /// Retry policy for failed attempts.
@@ -28,7 +28,7 @@ pub struct SyncPolicy {
     pub rest: UnknownFields,
 }
 
-/// Settings of automated syncs.
+/// Settings for automated syncs.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Automated {
@@ -133,7 +133,7 @@ pub struct RetryBackoff {
     /// Delay before the first retry (default: 5s).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub duration: String,
-    /// Factor by which each delay exceeds the previous one (default: 2).
+    /// Factor by which the delay grows after each retry (default: 2).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub factor: Option<i64>,
     /// Maximum delay (default: 3m).

@@ -1,12 +1,12 @@
-//! Schemas that differ from those derived from the Rust types: for fields that are stored as raw values, and
-//! for requirements that apply to a single field.
+//! Schemas that differ from the derived ones, for fields that are stored as raw values and for requirements
+//! that apply to a single field.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use super::{MatchExpression, UnknownFields};
 
-/// Returns the schema of an object with these properties. Other properties are allowed too.
+/// Returns the schema of an object with the given properties. Other properties are also allowed.
 fn object(generator: &mut SchemaGenerator, properties: &Value, required: &[&str]) -> Schema {
     let mut schema = UnknownFields::json_schema(generator);
     schema.insert("properties".to_owned(), properties.clone());

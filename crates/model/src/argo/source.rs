@@ -53,7 +53,7 @@ impl ApplicationSource {
     ///
     /// # Errors
     ///
-    /// Returns an error that names the missing, invalid or ineffective field and says how to fix it.
+    /// Returns an error that identifies the missing, invalid or ineffective field and explains how to fix it.
     pub(super) fn check(&self, field: &str, is_one_of_several: bool) -> Result<(), SpecProblem> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         let wrong = |part: &str, message: String| Err(SpecProblem::new(format!("{field}{part}"), message));
@@ -110,7 +110,7 @@ impl ApplicationSource {
     }
 }
 
-/// Returns true if any step of a relative path leads out of its root folder.
+/// Returns true if any step of a relative path goes outside its root folder.
 fn leads_out(path: &str) -> bool {
     let depth = path.split('/').try_fold(0_usize, |depth, part| match part {
         "" | "." => Some(depth),

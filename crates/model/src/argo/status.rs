@@ -46,7 +46,7 @@ pub struct ApplicationStatus {
     /// The Application's images and URLs.
     #[serde(default, skip_serializing_if = "ApplicationSummary::is_empty")]
     pub summary: ApplicationSummary,
-    /// Location of the health of the resources. Empty means `resources`.
+    /// Field that contains the health of the resources. Empty means `resources`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub resource_health_source: String,
     /// Namespace of the control plane that manages the Application.
@@ -188,7 +188,7 @@ pub struct ResourceStatus {
     pub rest: UnknownFields,
 }
 
-/// Problem of an Application.
+/// Problem with an Application.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationCondition {
@@ -202,7 +202,7 @@ pub struct ApplicationCondition {
     pub last_transition_time: Option<Time>,
 }
 
-/// Type of an Application condition. Errors come first, then warnings.
+/// Type of an Application condition. Errors are listed first, then warnings.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum ConditionType {
     /// The manifests could not be read or compared.
@@ -215,7 +215,7 @@ pub enum ConditionType {
     SyncError,
     /// An error of a different type occurred.
     UnknownError,
-    /// The kind of a resource is excluded from observation.
+    /// A resource's kind is excluded from observation.
     ExcludedResourceWarning,
     /// The cluster contains orphaned objects.
     OrphanedResourceWarning,
@@ -350,7 +350,7 @@ pub struct SyncResource {
     /// Result: `Synced`, `SyncFailed`, `Pruned` or `PruneSkipped`. Empty for a hook.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub status: String,
-    /// Message of the API server, or the health message of the object.
+    /// Message from the API server, or the health message of the object.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub message: String,
     /// Type of the hook, such as `PreSync` or `Sync`. Empty for a resource that is not a hook.

@@ -33,11 +33,11 @@ pub struct UnsupportedField {
     pub support: Support,
     /// Type and description of a field that the Rust types don't declare.
     pub undeclared: Option<(&'static str, &'static str)>,
-    /// Consequence of the field being ignored or refused, as a sentence.
+    /// Effect of ignoring or refusing the field, as a sentence.
     pub effect: &'static str,
 }
 
-/// Consequence of a refused source.
+/// Effect of refusing a source.
 const NO_MANIFESTS: &str = "The Application has the condition `ComparisonError` and is not synced.";
 
 /// All fields that are ignored or refused.
@@ -113,7 +113,7 @@ pub fn support_of(kind: &str, path: &str) -> Support {
     found.map_or(Support::Supported, |field| field.support)
 }
 
-/// Returns the names of undeclared fields in a kind's `spec` that have this support level.
+/// Returns the names of undeclared fields in a kind's `spec` that have the given support level.
 pub fn undeclared_fields(kind: &str, support: Support) -> impl Iterator<Item = &'static str> {
     let is_wanted = move |field: &&UnsupportedField| {
         field.kind == kind && field.support == support && field.undeclared.is_some()

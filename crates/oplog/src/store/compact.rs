@@ -38,7 +38,7 @@ const LINE_STEP_MAX: usize = 64;
 /// Maximum number of blob files removed in one step.
 const BLOB_STEP_MAX: usize = 64;
 
-/// Changes that a compaction makes to heads, and the rows that become leftovers.
+/// Changes to heads in a compaction, and the rows that become leftovers.
 #[derive(Default)]
 struct HeadChanges {
     heads: Vec<(StreamId, Head)>,
@@ -166,7 +166,7 @@ impl SledLog {
         Ok(None)
     }
 
-    /// Finds the streams in some lines that must be reduced or forgotten.
+    /// Examines some of the lines, and finds the streams that must be reduced or forgotten.
     fn examine_lines(&self, state: &mut State, keep: &Retention, now: Timestamp) {
         let left = state.agenda.lines.len().saturating_sub(LINE_STEP_MAX);
         let mut fate = RetentionDecision::default();
@@ -359,7 +359,7 @@ impl SledLog {
         Ok(CompactionResult::default())
     }
 
-    /// Removes some of the blobs that no stream refers to and that no append is about to refer to.
+    /// Removes some of the blobs that no stream refers to. Keeps blobs that an append is about to refer to.
     fn remove_blobs(&self, state: &mut State) -> Result<CompactionResult, LogError> {
         let _collecting = self.blob_gc_lock.write().unwrap_or_else(PoisonError::into_inner);
         let unclaimed = self.lock_unreferenced_blobs();

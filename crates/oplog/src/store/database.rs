@@ -52,21 +52,22 @@ const DATABASE_MAX_BYTES: u64 = 4 << 30;
 /// layout to such databases.
 const LAYOUT: u32 = 1;
 
-/// Name prefix of the empty files next to sled's files that specify the layout of the rows. The highest
-/// layout counts. Preview versions before the first release didn't create such files.
+/// Name prefix of the empty files that specify the layout of the rows. These files are stored next to sled's
+/// files. The highest layout counts. Preview versions before the first release didn't create such files.
 const LAYOUT_PREFIX: &str = "layout-";
 
 fn layout_file_name() -> String {
     format!("{LAYOUT_PREFIX}{LAYOUT}")
 }
 
-/// Rejects files that can't be a database or that another version wrote, before their content is read.
+/// Checks a database's files before their content is read. Rejects files that can't belong to a database or
+/// that another version wrote.
 pub(crate) fn check_files(folder: &Path) -> Result<(), LogError> {
     let paths = files::list_folder(folder)?;
     check_layout(folder, &paths)?;
     for path in paths {
         let found = match std::fs::metadata(&path) {
-            // sled's threads may remove files in the meantime.
+            // sled's threads may remove files while the folder is being listed.
             Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
             found => found.map_err(|error| LogError::from_io(&path, "access", error))?,
         };

@@ -29,7 +29,7 @@ pub(crate) struct Findings {
     pub(crate) unreadable: Option<String>,
 }
 
-/// Examines every stream in the database, and additionally the `expected` streams.
+/// Examines every stream in the database, and also the `expected` streams.
 pub(crate) fn examine_database(
     database: &Database,
     blobs: &BlobStore,
@@ -123,7 +123,7 @@ fn key_after_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     None
 }
 
-/// Returns true if the cause of an error is damaged files, rather than a failing disk or system.
+/// Returns true if an error is caused by damaged files rather than by a failing disk or system.
 pub(crate) fn is_damage(error: &LogError) -> bool {
     match error {
         LogError::Sled { .. } => true,

@@ -143,7 +143,7 @@ impl SledLog {
 }
 
 impl State {
-    /// Records the blobs that contain the inventories now.
+    /// Records the blobs that now contain the inventories.
     pub(super) fn place_inventories(&mut self, places: Vec<(StreamId, Option<Digest>)>) {
         for (id, blob) in places {
             self.agenda.blobs.extend(self.ledger.blobs().set_inventory(id, blob));

@@ -5,9 +5,9 @@
 //! f  stream 16  sequence 8        an event
 //! h  stream 16                    its head: see `head`
 //! s  stream 16                    its summary
-//! n  stream 16  sequence 8        its newest snapshot, and the last event it covers
-//! r  stream 16  digest 32         a blob it refers to; no value
-//! v  inventory 16                    the places of an application's objects: see `stock`
+//! n  stream 16  sequence 8        its newest snapshot, and the last event covered
+//! r  stream 16  digest 32         a blob that the stream refers to; no value
+//! v  inventory 16                    the places of an application's objects: see `inventories`
 //! ia length 2  application  stream 16    index by application; no value
 //! is length 2  set  stream 16            index by ApplicationSet; no value
 //! io stream 16  |  ie stream 16          index by state: open, ended; no value

@@ -83,7 +83,7 @@ impl Ledger {
         self.lines.entry(key).or_default().insert(stream);
     }
 
-    /// Removes a stream that was added in this state.
+    /// Removes a stream that was added in the given state.
     fn remove_stream(&mut self, stream: StreamId, live: &LiveStream) {
         if self.open.remove(&stream) {
             return;

@@ -59,7 +59,7 @@ use crate::{
 /// Options for opening a log.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
-    /// Process that opens the log, as described to other processes that find the log locked.
+    /// Description of the process that opens the log. Other processes display it if they find the log locked.
     pub holder: Holder,
     /// Key that seals content alongside the log. With `None`, the key in the state directory is used, which
     /// is created on first use.

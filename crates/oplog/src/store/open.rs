@@ -1,4 +1,4 @@
-//! Opening a log: acquires the lock, opens the database in whatever state it is, checks every record, handles
+//! Opening a log: acquires the lock, opens the database regardless of its state, checks every record, handles
 //! the findings, and only then accepts appends. A new directory is handled in the same way, as an empty log.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,7 +25,7 @@ use crate::quarantine::{Quarantine, QuarantinedRow, Subject};
 use crate::witness::{Progress, WITNESS_FILE, Witness, WitnessContent};
 use crate::{Codecs, Damage, ImpairedStream, LogError, LogStats, RawEntry, files, holder, key, witness};
 
-/// Maximum number of characters of a writer's name that is stored with a stream that was taken over.
+/// Maximum length in characters of the writer's name that is stored when a stream is taken over.
 const WRITER_MAX_CHARS: usize = 200;
 
 fn truncate_writer(holder: &str) -> String {
@@ -187,8 +187,8 @@ fn find_problem(
 }
 
 /// Quarantines a stream whose recorded end is lost, because resuming the stream could repeat work that later
-/// streams may have undone. If only the summary is older than the end, this is reported instead, and the
-/// owner of the events can write the summary again.
+/// streams may have undone. If only the summary is outdated, this is reported instead, and the owner of the
+/// events can write the summary again.
 fn reject_lost_ends(findings: &mut Findings, testimony: &WitnessContent) {
     for (stream, seen) in testimony.progress.iter().filter(|(_, seen)| seen.has_ended) {
         if let Some(verdict) = findings.streams.get_mut(stream)

@@ -17,7 +17,7 @@ use crate::quarantine::Quarantine;
 use crate::witness::{self, WITNESS_FILE};
 use crate::{Codecs, LogError, LogKey, files, key};
 
-/// Maximum number of times that damage is checked again because the log was written in the meantime.
+/// Maximum number of times that damage is checked again because the log was written during the check.
 const CHECK_ATTEMPTS_MAX: u32 = 5;
 
 /// Resources that must be kept as long as a log is open.

@@ -12,8 +12,8 @@ use crate::frame::{self, Address, Family, FrameError, FramedRecord};
 use crate::{LogError, Record};
 
 /// Maximum size in bytes of a record that is stored in its row. sled puts up to 17 rows on a page, and writes
-/// pages larger than 128 KiB to separate files, which doubles the work. 17 rows of this size stay below that
-/// limit.
+/// pages larger than 128 KiB to separate files, which doubles the work. 17 rows of this size remain below
+/// that limit.
 pub(crate) const INLINE_MAX_BYTES: usize = 6 << 10;
 
 /// Location of a record's content.

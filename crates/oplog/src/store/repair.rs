@@ -19,7 +19,7 @@ use crate::{Damage, LogError};
 pub(crate) struct RepairedStreams {
     pub(crate) live: BTreeMap<StreamId, LiveStream>,
     pub(crate) quarantined: BTreeMap<StreamId, StreamFault>,
-    /// Quarantined streams whose records stay in the database.
+    /// Quarantined streams whose records remain in the database.
     pub(crate) left_in_place: BTreeSet<StreamId>,
     /// Live streams with missing content, with a description of the problem.
     pub(crate) incomplete: BTreeMap<StreamId, String>,
@@ -51,7 +51,7 @@ pub(crate) fn repair_streams(
                     settled.left_in_place.insert(stream);
                 }
                 match broken.newer_kind {
-                    // This is not damage, so the stream stays unchanged for a newer program.
+                    // This is not damage, so the stream is left unchanged for a newer program.
                     Some(_) => {
                         tracing::warn!(%stream, reason = broken.reason, "written by a newer version; left unchanged")
                     }

@@ -229,7 +229,8 @@ fn record_key(framed: &FramedRecord<'_>) -> Option<Vec<u8>> {
         Family::Snapshot => keys::snapshot(stream, number),
         Family::Head => keys::prefix(keys::HEAD, stream),
         Family::Summary => keys::prefix(keys::SUMMARY, stream),
-        // If the newest record is damaged, the search would find an older one, which lacks later additions.
+        // If the newest inventory record is damaged, the search would return an older one, which lacks later
+        // additions.
         Family::Inventory => return None,
         Family::Reference => keys::reference(stream, tidegate_model::Digest(framed.payload.try_into().ok()?)),
     })

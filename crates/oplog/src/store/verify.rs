@@ -23,7 +23,7 @@ pub(crate) struct StreamRows {
     pub(crate) rows: Vec<Row>,
 }
 
-/// Actions that a stream requires.
+/// Result of verifying a stream: the required actions.
 #[derive(Debug)]
 pub(crate) struct Verdict {
     pub(crate) stream: StreamId,
@@ -75,7 +75,7 @@ impl StreamFault {
         Self { newer_kind, ..Self::new(format!("{what}: {error}")) }
     }
 
-    /// Returns true if the records stay in place because this program can't judge them.
+    /// Returns true if the records are left in place because this program can't interpret them.
     pub(crate) fn is_left_in_place(&self) -> bool {
         self.is_foreign || self.newer_kind.is_some()
     }
@@ -175,7 +175,7 @@ impl StreamChecks<'_> {
         Ok(verdict)
     }
 
-    /// Checks a record as far as opening requires. Returns the record's blob.
+    /// Performs the checks of a record that opening a log requires. Returns the record's blob.
     fn check_record(
         &self,
         part: RecordType,
@@ -335,7 +335,7 @@ impl Verdict {
     }
 }
 
-/// Returns true if the cause of an error is this process or its permissions rather than the data.
+/// Returns true if an error is caused by this process or its permissions rather than by the data.
 fn is_system_error(error: &LogError) -> bool {
     match error {
         LogError::PermissionDenied { .. } | LogError::TooManyOpenFiles { .. } => true,

@@ -196,12 +196,12 @@ fn missing_truncated_and_exchanged_records_are_detected() {
         (
             "events exchanged",
             |db| copy_row(db, &event_key(1, 1), &event_key(1, 3)),
-            Expectation::Quarantined("it is in the wrong place"),
+            Expectation::Quarantined("the record is in the wrong place"),
         ),
         (
             "another's event",
             |db| copy_row(db, &event_key(2, 3), &event_key(1, 3)),
-            Expectation::Quarantined("it is in the wrong place"),
+            Expectation::Quarantined("the record is in the wrong place"),
         ),
         (
             "no head",

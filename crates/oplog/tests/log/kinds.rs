@@ -163,7 +163,7 @@ fn damage_of_an_unknown_kind_is_reported_once_and_left_in_place() {
         assert!(damage.len() == 1 && damage[0].is_new == is_new, "{damage:?}");
         let [impaired] = &log.impaired_streams()[..] else { panic!("{:?}", log.impaired_streams()) };
         assert_eq!(impaired.entry.as_ref().unwrap().kind.name(), "voyage");
-        assert!(impaired.reason.contains("event 1: its checksum does not match"), "{}", impaired.reason);
+        assert!(impaired.reason.contains("event 1: the checksum does not match"), "{}", impaired.reason);
         assert_eq!(log.load_as::<Event>(operation(1)).unwrap(), loaded_stream(waves_passed(1..=2), 2));
     }
     disk.tamper(|db| assert!(db.get(&key).unwrap().is_some(), "its rows are where they were"));

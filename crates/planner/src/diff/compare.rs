@@ -128,7 +128,7 @@ impl<'t> ComparisonRules<'t> {
         self.is_built_in && QUANTITY_FIELDS.contains(&name)
     }
 
-    /// Returns true if setting this value is equivalent to omitting the field.
+    /// Returns true if setting the given value is equivalent to omitting the field.
     pub fn is_same_as_absent(&self, name: &str, value: &Value) -> bool {
         let zero = self.is_built_in && ZERO_IS_ABSENT.contains(&name);
         match value {
@@ -200,8 +200,8 @@ impl<'t> ComparisonRules<'t> {
     }
 }
 
-/// Returns true if an item of a keyed list has these keys. If a key is absent, any value matches because the
-/// server fills it in. The only known default is TCP, for the protocol of a port.
+/// Returns true if an item of a keyed list has the given keys. If a key is absent, any value matches because
+/// the server fills it in. The only known default is TCP, for the protocol of a port.
 pub(super) fn is_same_item<'v>(
     keys: &[&str],
     item: &Value,

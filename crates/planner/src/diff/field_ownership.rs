@@ -23,8 +23,8 @@ fn managed_field_trees(
     entries.filter(move |entry| is_meant(entry)).filter_map(managed_fields)
 }
 
-/// Returns the fields that a manager wrote by updates, split into those that Tidegate takes over and those
-/// that stay with the manager.
+/// Splits the fields that a manager wrote with updates into fields for Tidegate to take over and fields that
+/// the manager keeps.
 fn split_update_fields(live: &Object, manager: &str) -> Vec<FieldHandover> {
     managed_field_trees(live, |entry| is_entry_of(entry, manager, "Update"))
         .map(|tree| FieldHandover::split(live, manager, &tree))
@@ -37,7 +37,7 @@ pub(super) struct TakenOverPart {
     origin: ManifestOrigin,
 }
 
-/// Information about which of a manager's fields came from a manifest.
+/// Origin of a manager's fields: those that came from a manifest, if this is known.
 enum ManifestOrigin {
     /// All fields came from a manifest, because they were written by server-side apply.
     All,
@@ -61,7 +61,7 @@ impl TakenOverPart {
     }
 }
 
-/// Returns the fields that Tidegate takes over from these managers.
+/// Returns the fields that Tidegate takes over from the given managers.
 pub(super) fn taken_over_parts(live: &Object, managers: &[String]) -> Vec<TakenOverPart> {
     if managers.is_empty() {
         return Vec::new();
@@ -112,9 +112,9 @@ fn own_field_trees(live: &Object) -> impl Iterator<Item = Cow<'_, Map<String, Va
     managed_field_trees(live, |entry| is_entry_of(entry, annotations::FIELD_MANAGER, "Apply"))
 }
 
-/// Returns the paths of the fields in `value` that only these managers own. Excludes fields that the managers
-/// retain and fields that didn't come from a manifest. After a takeover, Tidegate's apply removes the
-/// returned fields.
+/// Returns the paths of the fields in `value` that only the given managers own. Excludes fields that the
+/// managers retain and fields that didn't come from a manifest. After a takeover, Tidegate's apply removes
+/// the returned fields.
 pub(super) fn exclusive_fields(managers: &[String], predicted: &Object, value: &Value) -> Vec<Path> {
     let is_taken = |entry: &Value| managers.iter().any(|manager| can_be_taken_over(entry, manager));
     let others: Vec<_> = managed_field_trees(predicted, |entry| !is_taken(entry)).collect();
@@ -162,8 +162,8 @@ fn find_in_last_applied<'v>(name: &str, noted: Option<&'v Value>) -> Option<Opti
     }
 }
 
-/// Returns the paths in the live object that the target no longer contains. Includes only fields that were
-/// written by Tidegate or by a manager whose fields it takes over.
+/// Returns the paths in the live object that no longer exist in the target. Includes only fields that were
+/// written by Tidegate or by a manager whose fields Tidegate takes over.
 pub(super) fn dropped_fields(target: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
     let mut walk = DroppedFields { path: Path::default(), found: Vec::new() };
     let is_spec = |(name, _): &(&String, &Value)| name.as_str() != "f:status";
@@ -177,9 +177,9 @@ pub(super) fn dropped_fields(target: &Value, live: &Object, taken: &[String]) ->
     walk.found
 }
 
-/// Returns the paths of all fields in `value` that Tidegate wrote by applies or updates, limited to fields
-/// that manifests can contain. After an update, the result includes server defaults, because the server
-/// attributes them to Tidegate.
+/// Returns the paths of all fields in `value` that Tidegate wrote with applies or updates. Fields that
+/// manifests can't contain are excluded. After an update, the result includes server defaults, because the
+/// server attributes them to Tidegate.
 pub(super) fn written_fields(live: &Object, value: &Value) -> Vec<Path> {
     let updated = split_update_fields(live, annotations::FIELD_MANAGER).into_iter();
     let mut places = Vec::new();
@@ -231,7 +231,7 @@ impl DroppedFields {
             self.path.0.push(step);
             match resolve_field(name, target) {
                 None => self.found.push(self.path.clone()),
-                // If the target has a value of another type here, the comparison of values detects it.
+                // If the target has a value of a different type here, the comparison of values detects it.
                 Some((_, wanted)) if wanted.is_object() || wanted.is_array() => {
                     self.visit_fields(below.iter(), wanted, (in_live, noted));
                 }

@@ -100,7 +100,7 @@ fn contains_place(rules: &ComparisonRules<'_>, wanted: &Value, path: &Path, side
                     None => return false,
                 }
             }
-            // The manifest has a value of another type here.
+            // The manifest has a value of a different type here.
             _ => return true,
         };
         at = below;

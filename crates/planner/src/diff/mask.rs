@@ -1,4 +1,4 @@
-//! Masking of Secret values in differences. Only the fact that two values are equal stays visible.
+//! Masking of Secret values in differences. The masks only show whether two values are equal.
 
 use serde_json::Value;
 

@@ -114,8 +114,8 @@ impl Comparer {
         })
     }
 
-    /// Returns the path of the first target field that the live object lacks or has with a different value.
-    /// Additional fields of the live object don't count.
+    /// Returns the path of the first target field that is missing in the live object or has a different value
+    /// there. Additional fields of the live object don't count.
     pub(crate) fn first_target_difference(&self, target: &Object, live: &Object) -> Option<String> {
         if target.text("/apiVersion") != live.text("/apiVersion") {
             return Some("/apiVersion".to_owned());
@@ -200,7 +200,7 @@ impl Comparer {
         masked_difference(target, before, after)
     }
 
-    /// Returns the differences at which the live object lacks a target field or has another value.
+    /// Returns the target fields that are missing in the live object or have a different value there.
     fn local_differences<'v>(
         &self,
         target: &Object,
@@ -259,8 +259,8 @@ impl Comparer {
         (Cow::Owned(given), Cow::Owned(present))
     }
 
-    /// Returns the paths in the live object that Tidegate wrote or takes over but that the target no longer
-    /// contains.
+    /// Returns the paths in the live object that Tidegate wrote or takes over, but that no longer exist in
+    /// the target.
     fn dropped_fields(&self, wanted: &Value, live: &Object, taken: &[String]) -> Vec<Path> {
         let mut dropped = field_ownership::dropped_fields(wanted, live, taken);
         if !dropped.is_empty() && self.rules.has_rule_for(live) {

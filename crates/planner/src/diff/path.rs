@@ -99,7 +99,7 @@ impl Path {
 }
 
 /// Removes the values at several paths. Later list items are removed first, so that the positions of earlier
-/// items stay valid.
+/// items remain valid.
 pub(super) fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     paths.sort_unstable();
     paths.dedup();
@@ -108,7 +108,7 @@ pub(super) fn remove_all(value: &mut Value, mut paths: Vec<Path>) {
     }
 }
 
-/// Resolves a JSON pointer (RFC 6901) in a value. Returns `None` if the value lacks the path.
+/// Resolves a JSON pointer (RFC 6901) in a value. Returns `None` if the value doesn't contain the path.
 pub(super) fn find_pointer(pointer: &str, value: &Value) -> Option<Path> {
     let mut at = value;
     let mut path = Path::default();

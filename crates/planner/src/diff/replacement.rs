@@ -67,7 +67,7 @@ impl Comparer {
     }
 }
 
-/// Returns the paths in a live object that the target doesn't contain and that were written by Tidegate or
+/// Returns the paths in a live object that don't exist in the target, and that were written by Tidegate or
 /// attributed to it by the server.
 fn fields_beyond_target(
     rules: &ComparisonRules<'_>,

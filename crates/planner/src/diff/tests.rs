@@ -141,7 +141,7 @@ fn comparer(entries: Value) -> Comparer {
     comparer
 }
 
-/// Returns a live Deployment in which Tidegate owns these fields.
+/// Returns a live Deployment in which Tidegate owns the given fields.
 fn owned_deployment(spec: Value, fields: Value) -> Object {
     let mut live = deployment(spec);
     let entry = json!({"manager": "tidegate", "operation": "Apply", "fieldsV1": {"f:spec": fields}});
@@ -156,8 +156,8 @@ fn changed_fields(difference: &Difference) -> Vec<(&str, Value, Value)> {
 
 #[test]
 fn a_local_difference_is_certain() {
-    // Zero, false or an empty value can differ from an absent field. Only the server knows in which fields
-    // they do.
+    // A value that is zero, false or empty can differ from an absent field. Only the server knows for which
+    // fields this is the case.
     let live = deployment(json!({"template": {"spec": {"containers": [{"name": "a"}]}}}));
     for (spec, same) in [
         (json!({"paused": false, "template": {"spec": {"hostNetwork": false}}}), true),
@@ -228,8 +228,8 @@ fn items_with_the_same_keys_are_compared_in_their_order() {
     }
 }
 
-/// An apply takes over the fields that kubectl's client-side apply wrote, so fields that the manifest no
-/// longer contains are removed.
+/// An apply takes over the fields from kubectl's client-side apply. Fields that are no longer in the manifest
+/// are therefore removed.
 #[test]
 fn unwanted_fields_that_are_taken_over_are_removed() {
     let entry = |manager: &str, operation: &str, fields: Value| json!({"manager": manager, "operation": operation, "fieldsV1": fields});

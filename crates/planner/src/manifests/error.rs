@@ -90,13 +90,13 @@ pub enum ManifestCause {
     /// The text is not valid YAML.
     #[error("not valid YAML: {message}")]
     Syntax {
-        /// Message of the parser without the location.
+        /// Message from the parser without the location.
         message: String,
     },
     /// The text of a `.json` file is not valid JSON.
     #[error("not valid JSON: {message}")]
     Json {
-        /// Message of the parser without the location.
+        /// Message from the parser without the location.
         message: String,
     },
     /// A map contains the same key twice.
@@ -116,7 +116,7 @@ pub enum ManifestCause {
         limit: usize,
     },
     /// Aliases expand to far more content than the file contains.
-    #[error("its aliases (`*name`) expand to {what}; replace the aliases with their values")]
+    #[error("the aliases (`*name`) expand to {what}; replace the aliases with their values")]
     AliasBomb {
         /// Description of the limit that was exceeded.
         what: String,

@@ -7,7 +7,7 @@ pub(super) struct Document<'t> {
     pub lines_before: u64,
 }
 
-/// Splits a text at its document markers. Each document is then parsed separately, so an error in one
+/// Splits a string at its document markers. Each document is then parsed separately, so an error in one
 /// document doesn't hide errors in the others.
 ///
 /// This is safe in YAML: `---` or `...` at the very start of a line is always a marker, even inside block

@@ -233,7 +233,7 @@ fn alias_bombs_are_refused() {
     }
     let errors = errors("f", &bomb);
     assert_eq!(errors.len(), 1);
-    assert!(errors[0].starts_with("f:5: its aliases (`*name`) expand to "), "{errors:?}");
+    assert!(errors[0].starts_with("f:5: the aliases (`*name`) expand to "), "{errors:?}");
     assert!(errors[0].ends_with("; replace the aliases with their values"), "{errors:?}");
 }
 

@@ -239,7 +239,7 @@ fn rejected_apps() {
     ] {
         server.at(TOKEN, page);
         let error = pulls(&Web::default(), &server, "app").unwrap_err();
-        let begin = "no token for the GitHub App of Secret app: GitHub at http://127.0.0.1";
+        let begin = "cannot get a token for the GitHub App of Secret app: GitHub at http://127.0.0.1";
         assert!(error.reason.starts_with(begin) && error.reason.contains(expected), "{error:?}");
         assert!(!error.is_missing, "{error:?}");
         assert_eq!(

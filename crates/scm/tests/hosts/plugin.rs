@@ -65,6 +65,6 @@ fn invalid_responses_are_errors_without_the_token() {
     server.at(PATH, Page { hangs: true, ..Page::of(Value::Null) });
     let hasty = Plugin { timeout: Duration::from_millis(50), ..plugin(&server) };
     let error = hasty.request_parameters(&Web::default(), "shops", &PluginInput::default()).unwrap_err();
-    assert!(error.reason.contains("did not answer within 0.05 s"), "{error:?}");
+    assert!(error.reason.contains("did not respond within 0.05 s"), "{error:?}");
     assert!(!format!("{hasty:?}").contains("hunter2"));
 }

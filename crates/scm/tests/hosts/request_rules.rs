@@ -168,7 +168,7 @@ fn an_unresponsive_server_times_out() {
     server.put(REPOS, Page { hangs: true, ..Page::of(Value::Null) });
     let limits = Limits { response: Duration::from_millis(50), ..Limits::default() };
     let error = failed_query(&Web::new(limits), &server);
-    assert!(error.reason.contains("did not answer within 0.05 s"), "{error:?}");
+    assert!(error.reason.contains("did not respond within 0.05 s"), "{error:?}");
     let limits = Limits { total: Duration::from_millis(50), ..Limits::default() };
     let error = failed_query(&Web::new(limits), &server);
     assert!(error.reason.contains("the response was not complete after 0.05 s"), "{error:?}");

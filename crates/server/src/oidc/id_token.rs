@@ -125,15 +125,15 @@ pub(crate) enum TokenError {
     UnknownKey,
     #[error("has an invalid signature")]
     InvalidSignature,
-    #[error("has another issuer")]
+    #[error("was not issued by the configured issuer")]
     WrongIssuer,
-    #[error("has another audience than this service")]
+    #[error("is not intended for this service")]
     WrongAudience,
     #[error("has no expiry time or has expired")]
     Expired,
     #[error("has no issue time or one in the future; synchronize the clocks of the provider and the service")]
     NotYetValid,
-    #[error("has another nonce than the request")]
+    #[error("has a nonce that does not match the request")]
     WrongNonce,
     #[error("has no subject")]
     MissingSubject,

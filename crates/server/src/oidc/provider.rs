@@ -46,13 +46,13 @@ const QUOTED_WORD_MAX: usize = 64;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProviderError {
     /// The response is invalid.
-    #[error("its {what} {why}")]
+    #[error("the provider's {what} {why}")]
     InvalidResponse { what: &'static str, why: String },
     /// The provider rejected the request.
-    #[error("it rejected the sign-in ({0})")]
+    #[error("the provider rejected the sign-in ({0})")]
     Rejected(String),
     /// The ID token is invalid.
-    #[error("its ID token {0}")]
+    #[error("the provider's ID token {0}")]
     InvalidIdToken(#[from] TokenError),
     /// An internal problem of the service. Only the administrator may see the reason.
     #[error("internal error of this service; see its log")]
@@ -221,7 +221,8 @@ impl Provider {
             let what = "userinfo";
             let more: Claims = parse_response(what, self.get(what, userinfo, Some(access)).await?)?;
             if more.get("sub") != claims.get("sub") {
-                return Err(ProviderError::InvalidResponse { what, why: "has another subject".to_owned() });
+                let why = "has a different subject".to_owned();
+                return Err(ProviderError::InvalidResponse { what, why });
             }
             // Signed claims take precedence.
             for (claim, value) in more {

@@ -131,10 +131,10 @@ fn describe_run(run: &RunDetails) -> String {
     let at = |at: Option<Timestamp>| at.map(|at| format!(" at {at}")).unwrap_or_default();
     match (&run.explanation, &line.end) {
         (Some(explanation), _) => {
-            format!("its {kind} is unfinished, and no process is running it: {explanation}")
+            format!("the {kind} is unfinished, and no process is running it: {explanation}")
         }
         (None, Some(end)) => {
-            format!("its last {kind} ended{} ({end}): {}", at(line.finished_at), line.message)
+            format!("the last {kind} ended{} ({end}): {}", at(line.finished_at), line.message)
         }
         (None, None) => line.message.clone(),
     }

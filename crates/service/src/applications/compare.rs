@@ -430,7 +430,7 @@ pub(crate) async fn sync_plan(
     let now = SystemClock.now();
     let planning = effects::plan(cluster.as_ref(), NO_OPERATION, &request, targets, now, known.as_ref());
     let planned = planning.await;
-    planned.map(|planned| planned.plan).map_err(|error| format!("cannot plan it: {}", error.message))
+    planned.map(|planned| planned.plan).map_err(|error| format!("cannot plan the sync: {}", error.message))
 }
 
 /// Input for a preview of a sync.

@@ -88,7 +88,7 @@ pub(crate) async fn deletion_plan(
     let inventory = operation_history::inventory(shared, &request).await;
     let now = SystemClock.now();
     let planning = effects::plan(cluster.as_ref(), NO_OPERATION, &request, targets, now, inventory.as_ref());
-    let planned = planning.await.map_err(|error| format!("cannot plan it: {}", error.message))?;
+    let planned = planning.await.map_err(|error| format!("cannot plan the deletion: {}", error.message))?;
     Ok(planned.plan)
 }
 
@@ -133,13 +133,17 @@ async fn hook_manifests(
                 Err(unsigned) => unsigned,
             }
         }
-        _ => format!("the log contains no sync of it, and its manifests cannot be read: {problem}"),
+        _ => {
+            format!(
+                "the log contains no sync of the application, and its manifests cannot be read: {problem}"
+            )
+        }
     };
     // The Application doesn't have any known hooks.
     if application.metadata.finalizers.iter().all(|one| needs_no_hooks(one)) {
         return Ok((Vec::new(), Targets::default()));
     }
-    Err(format!("the hooks of its deletion are unknown: {problem}"))
+    Err(format!("the application's deletion hooks are unknown: {problem}"))
 }
 
 /// Returns true if a finalizer doesn't request hooks.
@@ -155,7 +159,7 @@ async fn read_hooks(
 ) -> Result<(Vec<String>, Targets), String> {
     let sources = Sources::from_application(application);
     if sources.as_slice().is_empty() {
-        return Err("it has no source".to_owned());
+        return Err("the application has no source".to_owned());
     }
     let revisions = match known.len() == sources.as_slice().len() {
         true => known,

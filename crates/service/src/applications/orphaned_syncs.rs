@@ -59,7 +59,7 @@ async fn end_matching(
         let open = match operation_history::open_syncs(shared, of.clone(), may_be.clone()).await {
             Ok(all) => all.into_iter().filter(&is_meant).collect::<Vec<_>>(),
             Err(error) => {
-                tracing::warn!(%error, "failed to list operations whose Application is gone");
+                tracing::warn!(%error, "failed to list operations whose Application no longer exists");
                 return;
             }
         };
@@ -68,7 +68,7 @@ async fn end_matching(
         }
         for one in open {
             if held.insert(one.operation) {
-                tracing::info!(application = one.application, operation = %one.operation, "the Application of an operation is gone; terminating the operation after its hooks");
+                tracing::info!(application = one.application, operation = %one.operation, "the Application of an operation no longer exists; terminating the operation after its hooks");
             }
             // The operation may have started a hook that isn't in the log yet.
             let was_quiet = quiet.contains(&one.operation);

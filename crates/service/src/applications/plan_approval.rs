@@ -107,7 +107,7 @@ async fn newest_plan(shared: &Arc<SharedState>, application: &Application) -> Op
 }
 
 fn from_call_error(error: CallError) -> PlanFailure {
-    let text = format!("cannot plan it: {}", error.message);
+    let text = format!("cannot plan the sync: {}", error.message);
     if error.is_transient { PlanFailure::Unavailable(text) } else { PlanFailure::Invalid(text) }
 }
 
@@ -336,7 +336,7 @@ pub(crate) fn refuse_unapproved(policy: &ApprovalPolicy, request: &OperationRequ
 
 /// Result of an operation that was about to start when it turned out to need an approval.
 pub(crate) const UNAPPROVED_RESULT: &str =
-    "its plan requires an approval and has not been approved; nothing was written";
+    "the operation's plan requires an approval and has not been approved; nothing was written";
 
 /// Starts an operation that executes a stored plan unchanged. Releases the plan if the operation is rejected
 /// before it reaches the engine.

@@ -91,7 +91,7 @@ fn with_globals(
 ) -> Result<Arc<AppProject>, String> {
     let global = |name: &str| match written.projects.get(name) {
         Some(Ok(global)) => Ok(Arc::clone(global)),
-        Some(Err(problem)) => Err(format!("cannot read its global project {name}: {problem}")),
+        Some(Err(problem)) => Err(format!("cannot read the global project {name}: {problem}")),
         None if name == DEFAULT_PROJECT && written.unreadable_reason.is_none() => Ok(Arc::clone(permissive)),
         None => Err(GlobalProjects::missing_message(name)),
     };
@@ -193,7 +193,7 @@ impl Projects {
                 Err(MissingProject::Pending(name.to_owned(), reason.clone()))
             }
             (None, Some(problem)) if name == DEFAULT_PROJECT => {
-                Err(unreadable(&format!("it may be in a file that cannot be read: {problem}")))
+                Err(unreadable(&format!("the project may be in a file that cannot be read: {problem}")))
             }
             (None, None) if name == DEFAULT_PROJECT => {
                 let project = state.default_project.as_ref().map_err(unreadable)?;
@@ -371,7 +371,9 @@ pub(crate) enum MissingProject {
         "Application referencing project {0} which does not exist; create an AppProject with that name, or change spec.project"
     )]
     Absent(String),
-    #[error("cannot read project {0}, so its applications are not synced until this is fixed: {1}")]
+    #[error(
+        "cannot read project {0}, so the project's applications will not be synced until this is fixed: {1}"
+    )]
     Unreadable(String, String),
 }
 

@@ -362,7 +362,9 @@ impl SupervisorState {
         }
         child.actor = None;
         let message = format!(
-            "it failed {failures} times with an internal error and is not managed until it changes: {error}"
+            "the application failed {failures} times with an internal error and will not be managed until it \
+             changes: \
+             {error}"
         );
         let found = [(ConditionType::UnknownError, message)];
         let kinds = [ConditionType::UnknownError];

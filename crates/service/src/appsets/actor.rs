@@ -377,7 +377,7 @@ impl ActorState {
             failed => failed,
         };
         if let Err(error) = recalled {
-            let message = format!("cannot read its rollout and deletion: {error}");
+            let message = format!("cannot read the ApplicationSet's rollout and deletion: {error}");
             self.failure = Some(write_failure(ConditionReason::SyncApplicationError, &message));
             self.schedule_recall();
             self.set_alarm(myself, now + RETRY_DELAY);
@@ -433,7 +433,8 @@ impl ActorState {
             // more.
             let passed =
                 AssertUnwindSafe(run_pass(shared, input)).catch_unwind().await.unwrap_or_else(|_| {
-                    let text = "processing it failed with an internal error; see the log of this process";
+                    let text =
+                        "processing the ApplicationSet failed with an internal error; see the log of this process";
                     let failure = write_failure(ConditionReason::ApplicationGenerationFromParamsError, text);
                     ReconcileResult { failure: Some(failure), ..ReconcileResult::default() }
                 });

@@ -143,15 +143,16 @@ pub(super) async fn generate_applications(
         let generated = match generate(&set, &mut world, &options) {
             Ok(GenerateOutcome::Done(done)) => Ok(to_appset_output(done)),
             Ok(GenerateOutcome::Incomplete) => Err(generation_failure(
-                "the data of its generators is not available yet; retrying".to_owned(),
+                "the data for the ApplicationSet's generators is not available yet; retrying".to_owned(),
             )),
             Err(errors) => Err(generation_failure(errors.to_string())),
         };
         shared.applications.notify_changed_repositories(world.changed_repositories(), None);
         generated
     };
-    let fault =
-        |error| Err(generation_failure(format!("generating it failed with an internal error: {error}")));
+    let fault = |error| {
+        Err(generation_failure(format!("generating the Applications failed with an internal error: {error}")))
+    };
     tokio::task::spawn_blocking(work).await.unwrap_or_else(fault)
 }
 

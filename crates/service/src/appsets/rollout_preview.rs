@@ -93,7 +93,9 @@ impl PreviewCache {
             answer
         });
         asking.await.unwrap_or_else(|fault| {
-            Err(generation_failure(format!("generating it failed with an internal error: {fault}")))
+            Err(generation_failure(format!(
+                "generating the Applications failed with an internal error: {fault}"
+            )))
         })
     }
 

@@ -73,7 +73,7 @@ impl Actor for AppSetSupervisor {
             }
             AppSetSupervisorMessage::Forward(key, message) => match state.children.get(&key) {
                 Some(Child { actor: Some(actor), .. }) => drop(actor.send_message(message)),
-                None => message.reject(format!("ApplicationSet {key} is gone")),
+                None => message.reject(format!("ApplicationSet {key} no longer exists")),
                 Some(_) => message.reject(format!(
                     "ApplicationSet {key} is not managed after an internal error; see the log of this process"
                 )),

@@ -181,7 +181,7 @@ impl DirectClient {
         build: impl Fn(&Resource) -> Result<Option<Object>, ServiceError>,
     ) -> Result<Object, ServiceError> {
         let (key, gone) =
-            (known.key(), || refused_error(format!("application {} is gone", known.full_name())));
+            (known.key(), || refused_error(format!("application {} no longer exists", known.full_name())));
         for _ in 0..ATTEMPTS_MAX {
             let now = self.get(&key).await?.filter(|now| now.object.uid() == known.object.uid());
             let now = now.ok_or_else(gone)?;
@@ -243,8 +243,8 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     if !is_operation_accepted(application) {
         return Err(refused_error(format!(
             "an operation has already been requested for application {name}, but no service has started it \
-             yet, so it cannot be superseded and other operations cannot be queued behind it; try again \
-             later, or wait for its end with `tidegate app wait {name} --operation`"
+             yet, so it can neither be superseded nor be followed by a queued operation; try again later, or \
+             wait for it with `tidegate app wait {name} --operation`"
         )));
     }
     let mut request = request.clone();
@@ -286,7 +286,8 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
     };
     let mut object = now.object.clone();
     let status = object.fields_mut().entry("status").or_insert_with(|| json!({}));
-    let status = status.as_object_mut().ok_or_else(|| refused_error("its status is not an object"))?;
+    let status =
+        status.as_object_mut().ok_or_else(|| refused_error("the application's status is not an object"))?;
     status.insert("operationState".to_owned(), told);
     Ok(Some(object))
 }

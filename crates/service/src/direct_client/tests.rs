@@ -156,7 +156,7 @@ async fn a_recreated_application_is_a_different_one() {
         direct.sync(&known, parse_operation(json!({"sync": {}}))).await,
         direct.delete(&known, (Cascade::Foreground, false), "").await,
     ] {
-        assert!(refusal_message(answer).contains("argocd/web is gone"));
+        assert!(refusal_message(answer).contains("argocd/web no longer exists"));
     }
     assert_eq!(live_application(&cluster).await, before);
 }

@@ -195,7 +195,7 @@ fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
             format!("{}: no longer run by another operation", name(task))
         }
         OperationEvent::RecreationStarted { task, uid } => {
-            format!("{}: being deleted, and created again when it is gone ({uid})", name(task))
+            format!("{}: being deleted, and created again after the deletion ({uid})", name(task))
         }
         OperationEvent::HookCleared { task, deleting: None } => {
             format!("{}: no older object exists", name(task))

@@ -219,7 +219,7 @@ impl Secret {
             Some("helm" | "oci") if is_of_charts => {}
             Some(kind @ ("git" | "helm" | "oci")) => {
                 return Err(format!(
-                    "is for repositories of type {kind}, but this repository has another type"
+                    "is for repositories of type {kind}, but this repository has a different type"
                 ));
             }
             Some(_) => return Err("has an unknown type; use git, helm or oci".to_owned()),

@@ -32,9 +32,9 @@ const LOCAL_SCHEME: &str = "file://";
 /// Prefixes of a repository name.
 const ALIAS_PREFIXES: [&str; 2] = ["@", "alias:"];
 /// Reason that is reported if fetching is disabled.
-const FETCHING_DISABLED: &str = "they are fetched only if `tidegate serve --allow-chart-dependencies` allows their repository; allow it, or ";
+const FETCHING_DISABLED: &str = "missing charts are fetched only if `tidegate serve --allow-chart-dependencies` allows their repository; allow the repository, or ";
 /// Reason that is reported if the address is not allowed.
-const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-chart-dependencies` matches their repository; add it there, or ";
+const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-chart-dependencies` matches their repository; add the repository there, or ";
 
 /// The relevant fields of `Chart.yaml` and `requirements.yaml`.
 #[derive(Debug, Default, Deserialize)]
@@ -306,7 +306,10 @@ fn check_name(wanted: &Dependency, chart: &str) -> Result<(), SourceError> {
     let is_sign = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
     match !wanted.name.is_empty() && wanted.name.chars().all(is_sign) {
         true => Ok(()),
-        false => Err(dependency_error(chart, wanted, "its name is not a valid chart name".to_owned())),
+        false => {
+            let reason = "the dependency's name is not a valid chart name".to_owned();
+            Err(dependency_error(chart, wanted, reason))
+        }
     }
 }
 

@@ -21,11 +21,11 @@ const DEPTH_MAX: u64 = 8;
 /// Maximum number of remote bases and files in one kustomization.
 const FETCHED_MAX: u64 = 100;
 /// Reason that is reported if fetching is disabled.
-const FETCHING_DISABLED: &str = "it is fetched only if `tidegate serve --allow-remote-bases` allows it; allow it, copy it \
-                      into the repository, or make it a separate source";
+const FETCHING_DISABLED: &str = "remote bases are fetched only if `tidegate serve --allow-remote-bases` allows them; allow this base, \
+     copy it into the repository, or make it a separate source";
 /// Reason that is reported if the address is not allowed.
-const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-remote-bases` matches it; add it \
-                           there, copy it into the repository, or make it a separate source";
+const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-remote-bases` matches this base; add it there, copy it \
+     into the repository, or make it a separate source";
 
 /// Required part of another repository's commit.
 #[derive(Clone, Debug, PartialEq, Eq)]

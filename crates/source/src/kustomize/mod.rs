@@ -71,8 +71,7 @@ fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<
         let file = join_paths(folder, name);
         let Some(entry) = reader.lookup(&file)? else { continue };
         let Some(content) = reader.content(&file, &entry)? else { continue };
-        let text =
-            String::from_utf8(content).map_err(|_| invalid_kustomization(&file, "it is not UTF-8 text"))?;
+        let text = String::from_utf8(content).map_err(|_| invalid_kustomization(&file, "not UTF-8 text"))?;
         // An empty kustomization is valid.
         let value = if text.trim().is_empty() { Ok(Value::Null) } else { serde_saphyr::from_str(&text) };
         let value =

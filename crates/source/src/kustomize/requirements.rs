@@ -20,7 +20,7 @@ const FOLDERS_MAX: usize = 1_000;
 pub(super) const FETCHABLE_FIELDS: [&str; 3] = ["resources", "bases", "components"];
 /// Reason that is reported for remote entries in other fields, which are not fetched.
 const NOT_FETCHED_HERE: &str =
-    "only entries of resources, bases and components are fetched; copy it into the repository";
+    "only entries of resources, bases and components are fetched; copy the file into the repository";
 
 /// Requirements of the kustomizations in one commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

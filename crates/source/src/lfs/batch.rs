@@ -116,7 +116,8 @@ pub(super) fn parse_batch_response(
                 Ok(Action { href, headers, is_authenticated: authenticated.unwrap_or_default() })
             }
             (None, None) => {
-                Err(LfsObjectError { code: 0, message: "the server's response has no URL for it".to_owned() })
+                let message = "the server's response has no URL for the object".to_owned();
+                Err(LfsObjectError { code: 0, message })
             }
         };
         found.insert(oid, given);

@@ -61,7 +61,7 @@ impl<'w> LfsConnections<'w> {
                 let url = self.address.to_string();
                 let url = url.strip_suffix(".git").unwrap_or(&url);
                 let base = format!("{url}.git/info/lfs").parse();
-                let base = base.map_err(|_| Problem::new("its URL cannot be parsed"))?;
+                let base = base.map_err(|_| Problem::new("the URL cannot be parsed"))?;
                 Ok(Endpoint { base, headers: HeaderMap::new() })
             }
             AddressKind::Ssh(site) => self.ssh_endpoint(site),

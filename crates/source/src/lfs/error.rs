@@ -16,7 +16,7 @@ pub enum LfsError {
         hint: &'static str,
     },
     /// The object of a file is unavailable.
-    #[error("repository {repository}: cannot fetch {file} from Git LFS: its object {oid}: {reason}; {hint}")]
+    #[error("repository {repository}: cannot fetch {file} from Git LFS: object {oid}: {reason}; {hint}")]
     Object {
         /// Address of the repository, without secrets.
         repository: String,

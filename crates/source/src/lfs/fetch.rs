@@ -117,7 +117,8 @@ impl Lfs {
                 return Err(wrong(said, PUSH_HINT).into());
             }
             None => {
-                return Err(wrong("the server's response does not contain it".to_owned(), PUSH_HINT).into());
+                let reason = "the server's response does not contain the object".to_owned();
+                return Err(wrong(reason, PUSH_HINT).into());
             }
         };
         let content = fetch_content(ways, &endpoint.base, &action, one.pointer.size).map_err(|problem| {

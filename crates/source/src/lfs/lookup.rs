@@ -80,7 +80,7 @@ impl<'l> Lookup<'l> {
 
     /// Creates the error for an object with a size that doesn't match the pointer.
     fn size_mismatch(&self, file: &str, pointer: Pointer, content: &[u8]) -> SourceError {
-        let found = format!("its object has {} bytes instead of {}", content.len(), pointer.size);
+        let found = format!("the object has {} bytes instead of {}", content.len(), pointer.size);
         let (repository, file, oid) = (self.repository.clone(), file.to_owned(), pointer.oid.to_string());
         LfsError::Mismatch { repository, file, oid, found }.into()
     }

@@ -145,8 +145,10 @@ impl Mirror {
     }
 
     fn io_problem(&self, what: &str, error: &io::Error) -> Problem {
-        Problem::new(format!("cannot {what} {}: {error}", self.folder.display()))
-            .with_hint("check that the disk of the state directory is not full, and that no other process changes the directory")
+        Problem::new(format!("cannot {what} {}: {error}", self.folder.display())).with_hint(
+            "check that the disk that contains the state directory is not full, and that no other process is \
+             modifying the directory",
+        )
     }
 
     /// Fetches a commit into the mirror, or into a new mirror that replaces it. `fetch` is called with a

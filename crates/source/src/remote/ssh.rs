@@ -222,9 +222,9 @@ impl Session {
             || says("HOST IDENTIFICATION HAS CHANGED")
         {
             let what = if says("HAS CHANGED") {
-                "its host key differs from the one in argocd-ssh-known-hosts-cm"
+                "the server's host key differs from the one in argocd-ssh-known-hosts-cm"
             } else {
-                "its host key is unknown"
+                "the server's host key is unknown"
             };
             return Some(
                 Problem::new(what)

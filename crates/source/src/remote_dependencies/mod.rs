@@ -200,7 +200,8 @@ impl DependencyFetcher {
         match &self.required_signatures {
             None => Ok(()),
             Some((wanted, _)) => Err(FetchRefusal::Problem(format!(
-                "project '{}' has signatureKeys, and the signature of {what} cannot be verified; copy it into the repository",
+                "project '{}' has signatureKeys, and the signature of {what} cannot be verified; copy the \
+                 files into the repository",
                 wanted.project()
             ))),
         }

@@ -31,7 +31,8 @@ pub(super) enum SignatureError {
     )]
     Bad(KeyId),
     #[error(
-        "is signed with key {key}, which expired at {at}: extend it, and add it to argocd-gpg-keys-cm again"
+        "is signed with key {key}, which expired at {at}: extend the key, and add it to argocd-gpg-keys-cm \
+         again"
     )]
     Expired { key: KeyId, at: Timestamp },
     #[error("is signed with key {0}, which was revoked")]

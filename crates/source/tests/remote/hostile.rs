@@ -13,7 +13,7 @@ fn never_responds(asked: RequestKind) -> ServerBehavior {
 
 /// Retries until the call succeeds, because requests on a busy machine sometimes exceed the time limit.
 fn retry_until_success<T>(ask: impl Fn() -> Result<T, SourceError>) -> T {
-    let is_late = |error: &SourceError| error.to_string().contains("did not answer within 0.3 s");
+    let is_late = |error: &SourceError| error.to_string().contains("did not respond within 0.3 s");
     let mut asked = (0..1000).map(|_| ask()).skip_while(|answer| answer.as_ref().is_err_and(is_late));
     asked.next().unwrap().unwrap()
 }
@@ -25,12 +25,12 @@ fn an_unresponsive_server() {
     };
     bench.server.set_behavior(never_responds(RequestKind::Refs));
     let error = bench.open().observe().unwrap_err().to_string();
-    assert!(error.contains("did not answer within 0.3 s") && error.contains(&bench.url()), "{error}");
+    assert!(error.contains("did not respond within 0.3 s") && error.contains(&bench.url()), "{error}");
     bench.server.set_behavior(ServerBehavior::default());
     let commit = retry_until_success(|| bench.open().observe().and_then(|_| bench.open().resolve("main")));
     bench.server.set_behavior(never_responds(RequestKind::Objects));
     let error = bench.read(&commit).unwrap_err().to_string();
-    assert!(error.contains("did not answer") && error.contains(&commit), "{error}");
+    assert!(error.contains("did not respond") && error.contains(&commit), "{error}");
     bench.server.set_behavior(ServerBehavior::default());
     assert_eq!(retry_until_success(|| bench.read(&commit)).len(), 1);
 }

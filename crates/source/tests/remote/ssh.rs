@@ -119,7 +119,10 @@ fn a_repository_by_ssh() {
 #[test]
 fn failures_are_described() {
     for (server, expected) in [
-        ("echo 'Host key verification failed.' >&2; exit 255", "its host key is unknown; verify the host"),
+        (
+            "echo 'Host key verification failed.' >&2; exit 255",
+            "the server's host key is unknown; verify the host",
+        ),
         (
             "echo 'WARNING: REMOTE HOST IDENTIFICATION HAS CHANGED!' >&2; echo 'Host key verification failed.' >&2; exit 255",
             "differs from the one in argocd-ssh-known-hosts-cm",

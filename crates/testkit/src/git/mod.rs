@@ -22,9 +22,9 @@ pub use requests::{Request, RequestKind};
 pub struct ServerBehavior {
     /// The only `Authorization` header that is accepted.
     pub authorization: Option<String>,
-    /// Redirects requests with this path prefix to the same path below this address.
+    /// Path prefix and address. Requests with the prefix are redirected to the same path below the address.
     pub redirect: Option<(String, String)>,
-    /// Requests that are not answered; the connection stays open.
+    /// Requests that get no response. Their connections remain open.
     pub unanswered: Option<RequestKind>,
     /// Requests that get an endless response.
     pub endless: Option<RequestKind>,
@@ -42,7 +42,7 @@ struct ServerState {
     requests: Mutex<Vec<Request>>,
     has_ended: AtomicBool,
     tls: Option<Arc<ServerConfig>>,
-    /// Unanswered connections that stay open.
+    /// Connections that remain open without a response.
     open_connections: Mutex<Vec<TcpStream>>,
     request_received: Condvar,
 }

@@ -18,7 +18,7 @@ impl User {
     pub const ENGINE: &User = &User(std::borrow::Cow::Borrowed("engine"));
     /// kube-controller-manager and the nodes.
     pub const CONTROLLERS: &User = &User(std::borrow::Cow::Borrowed("controllers"));
-    /// The test itself, which reads and interferes like another person. It may do everything.
+    /// The test itself, which acts like another user. It may do everything.
     pub const OBSERVER: &User = &User(std::borrow::Cow::Borrowed("observer"));
 
     /// Returns the user name.
@@ -132,7 +132,7 @@ pub(super) async fn grant_all(controllers: &ApiClient) -> Result<(), KubeError> 
     Ok(())
 }
 
-/// Grants a user a role with these rules, in one namespace or in the whole cluster.
+/// Grants a user a role with the given rules, in one namespace or in the whole cluster.
 pub(super) async fn grant(
     controllers: &ApiClient,
     user: &User,

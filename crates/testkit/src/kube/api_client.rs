@@ -12,10 +12,10 @@ use tokio::time::{sleep, timeout};
 
 use super::error::{CallError, KubeError};
 
-/// Polling interval of [`ApiClient::wait_until`]. Eight tests use the server at the same time, and on two cores polling slows
-/// down the others.
+/// Polling interval for [`ApiClient::wait_until`]. Eight tests use the server at the same time, and on two
+/// cores polling slows down the others.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
-/// Time limit of [`ApiClient::wait_until`].
+/// Time limit for [`ApiClient::wait_until`].
 const WAIT_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Sends requests as one user. Can be used only in the runtime in which it was created.

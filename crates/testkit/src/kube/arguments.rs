@@ -1,4 +1,4 @@
-//! Arguments of the three servers, from Kubernetes 1.20 to the newest.
+//! Command-line arguments for the three servers, from Kubernetes 1.20 to the newest version.
 
 use super::Assets;
 

@@ -23,7 +23,7 @@ pub struct AuditEvent {
     pub impersonated: Option<String>,
     /// User agent.
     pub user_agent: String,
-    /// Operation that the user agent names.
+    /// ID of the operation in the user agent, if any.
     pub operation: Option<String>,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
     pub verb: String,
@@ -49,7 +49,7 @@ pub struct AuditEvent {
     pub received_at: String,
     /// Time of the response.
     pub responded_at: String,
-    /// Options of a deletion.
+    /// Options in the body of a deletion.
     pub options: Option<Value>,
 }
 
@@ -67,8 +67,8 @@ impl AuditEvent {
         (200..300).contains(&self.code)
     }
 
-    /// Returns true if the outcome is unknown because the server reports neither success nor refusal, for example if the client
-    /// disconnected before the response.
+    /// Returns true if the outcome is unknown because the server reports neither success nor rejection, for
+    /// example if the client disconnected before the response.
     pub fn has_unknown_outcome(&self) -> bool {
         let is_refused = (400..500).contains(&self.code) && !matches!(self.code, 408 | 499);
         !self.has_succeeded() && !is_refused
@@ -101,7 +101,7 @@ impl Audit {
         })
     }
 
-    /// Keeps only the successful writes, without dry runs and refused writes.
+    /// Keeps only the successful writes, without dry runs and rejected writes.
     #[must_use]
     pub fn successful_writes(self) -> Self {
         self.filter(|event| event.is_write() && event.has_succeeded() && !event.dry_run)
@@ -120,8 +120,9 @@ impl Audit {
     }
 }
 
-/// Returns the audit policy, which covers everything except reads by controllers. It includes the options of deletions, which
-/// mark dry runs, and the responses to creations by the engine, which contain the generated name.
+/// Returns the audit policy, which covers everything except reads by controllers. It includes the options for
+/// deletions, because they mark dry runs. It also includes the responses to the engine's creations, because
+/// they contain the generated name.
 pub(super) fn audit_policy() -> Value {
     let (controllers, engine) = (User::CONTROLLERS.name(), User::ENGINE.name());
     json!({
@@ -143,7 +144,7 @@ pub(super) fn audit_policy() -> Value {
 pub(super) struct KindsByPlural(BTreeMap<(String, String), String>);
 
 impl KindsByPlural {
-    /// Runs a discovery if any of these kinds is unknown. Kinds that were served earlier stay known.
+    /// Runs a discovery if any of the given kinds is unknown. Kinds that were served earlier remain known.
     pub(super) async fn discover_missing(
         &mut self,
         caller: &ApiClient,
@@ -192,8 +193,8 @@ pub(super) fn end_of_log(path: &Path) -> Mark {
     Mark(std::fs::metadata(path).map_or(0, |file| file.len()))
 }
 
-/// Reads complete lines from a position. If texts are given, reads only lines that contain one of them. A line that was
-/// incomplete at the position belongs to the part before it.
+/// Reads complete lines from a position. If `texts` isn't empty, reads only lines that contain one of them. A
+/// line that was incomplete at the position belongs to the part before it.
 pub(super) fn read_events(path: &Path, from: Mark, texts: &[&str]) -> Result<Vec<AuditEvent>, KubeError> {
     let failed = |why| KubeError::File { path: path.to_owned(), why };
     let mut file = File::open(path).map_err(failed)?;

@@ -17,14 +17,14 @@ use super::audit::{self, KindsByPlural};
 use super::server::{FolderCleanup, Server};
 use super::{ApiClient, Assets, Audit, KubeError, Mark, User, node};
 
-/// Start options of a control plane.
+/// Options for starting a control plane.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Starts nodes. Without nodes, pods are not bound.
     pub has_nodes: bool,
     /// Starts controllers. Without controllers, objects don't change automatically.
     pub has_controllers: bool,
-    /// Time until a pod becomes ready, unless an annotation sets another time.
+    /// Time until a pod becomes ready, unless an annotation sets a different time.
     pub ready_after: Duration,
     /// Time that a pod takes to terminate after it is deleted.
     pub grace: Duration,
@@ -195,8 +195,8 @@ impl ControlPlane {
         format!("{prefix}-{}", self.namespace_count.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Returns a user with only these rules. Each rule applies in a namespace, or in the whole cluster if the namespace is
-    /// missing.
+    /// Creates a user who only has the permissions in the given rules. Each rule applies in a namespace, or
+    /// in the whole cluster if the namespace is missing.
     pub async fn create_limited_user(&self, grants: &[(Option<&str>, Value)]) -> Result<User, KubeError> {
         let number = self.used_limited_users.fetch_add(1, Ordering::Relaxed);
         if number >= USERS_WITHOUT_RIGHTS {
@@ -270,8 +270,9 @@ impl ControlPlane {
         self.block_on(self.wait_until_ready())
     }
 
-    /// Replaces this cluster with another one at the same URL, with the same users but without its objects. Only for control
-    /// planes without controllers and nodes, which would still know the old cluster.
+    /// Replaces this cluster with a different one at the same URL, with the same users but without its
+    /// objects. Use this only for control planes without controllers and nodes, which would still know the
+    /// old cluster.
     pub fn replace_cluster(&self) -> Result<(), KubeError> {
         self.kill_api_server();
         {
@@ -330,7 +331,7 @@ impl ControlPlane {
         })
     }
 
-    /// Suspends the API server, so that connections stay open without responses.
+    /// Suspends the API server, so that connections remain open without responses.
     pub fn pause_api_server(&self) -> Result<(), KubeError> {
         self.signal_api_server("STOP")
     }

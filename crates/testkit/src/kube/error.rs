@@ -1,6 +1,6 @@
 use std::path::PathBuf;
 
-/// Error of a control plane.
+/// Error when running a control plane.
 #[derive(Debug, thiserror::Error)]
 pub enum KubeError {
     /// The binaries are not installed.
@@ -43,7 +43,7 @@ pub enum KubeError {
     /// A line of the audit log cannot be read.
     #[error("the audit log, line {line}: {why}")]
     Audit {
-        /// Line number, counted from where the read started.
+        /// Line number, relative to the position at which the read started.
         line: usize,
         /// Description of the problem.
         why: String,
@@ -51,10 +51,10 @@ pub enum KubeError {
     /// The keys could not be created.
     #[error("cannot create keys: {0}")]
     Keys(#[from] rcgen::Error),
-    /// The API server refused a request of the harness itself.
+    /// The API server rejected a request of the harness itself.
     #[error(transparent)]
     Call(#[from] CallError),
-    /// All users without rights are in use.
+    /// All users without permissions are in use.
     #[error("all {0} limited users of this control plane are in use; start another control plane")]
     NoMoreUsers(usize),
 }
@@ -69,6 +69,6 @@ pub struct CallError {
     pub path: String,
     /// HTTP status; 0 if there was no response.
     pub code: u16,
-    /// Message of the server.
+    /// Message from the server.
     pub why: String,
 }

@@ -15,7 +15,7 @@
 //!
 //! A test binary for these tests has `harness = false` and passes its tests to [`suite::main`], which runs
 //! them on each available version of Kubernetes (see `scripts/kube-assets`). If no version is available, each
-//! test is reported by name as ignored, or fails if `TIDEGATE_REQUIRE_KUBE` requires the version
+//! test is reported by name as ignored. It fails instead if `TIDEGATE_REQUIRE_KUBE` requires the version
 //! (`1.20,1.36`, or `1` for all tested versions).
 //!
 //! ```text

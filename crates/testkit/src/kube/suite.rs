@@ -41,7 +41,7 @@ macro_rules! kube_tests {
     };
 }
 
-/// Number of concurrent tests unless `--test-threads` is given. Tests mostly wait for servers.
+/// Number of concurrent tests unless `--test-threads` is set. Tests mostly wait for servers.
 const CONCURRENT_TESTS: usize = 6;
 
 /// Reason why the tests for an available version are not run.
@@ -123,7 +123,7 @@ pub fn main(tests: fn() -> Vec<Test>) -> ExitCode {
     if succeeded { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-/// Returns the prefix for the names of tests on a version.
+/// Returns the name prefix for tests that run on the given version.
 fn version_prefix(minor: u32) -> String {
     format!("1.{minor}::")
 }

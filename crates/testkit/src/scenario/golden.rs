@@ -28,7 +28,8 @@ fn hooks_of_all_phases() -> String {
     .concat()
 }
 
-/// Returns hooks that can't be tried with a second object, or only under the same name.
+/// Returns hooks whose recreation can't be dry-run under a different name: the name is fixed or too long, or
+/// the server rejects a second object.
 fn hooks_without_second_object() -> String {
     let service = "spec: {type: NodePort, ports: [{port: 80, nodePort: 30080}]}";
     [
@@ -281,8 +282,8 @@ fn has_resource(view: &OperationView, name: &str) -> bool {
     view.resources.iter().any(|result| result.name == name)
 }
 
-/// Returns scenarios in which a user skips a slow hook, marks an object that never becomes healthy as done,
-/// or retries a failed hook during another one.
+/// Returns scenarios in which a user makes a decision: skips a slow hook, marks an object that never becomes
+/// healthy as done, or retries a failed hook while another hook runs.
 fn decision_scenarios() -> Vec<Scenario> {
     let slow = ("sim.tidegate.dev/ready-after", "1h");
     let soon = ("sim.tidegate.dev/ready-after", "5m");
@@ -292,7 +293,7 @@ fn decision_scenarios() -> Vec<Scenario> {
         let flaky = |result: &tidegate_model::ResourceResult| {
             result.name == "flaky" && result.hook_phase == Some(OperationPhase::Failed)
         };
-        // A user who did not receive the response repeats the request, which is then refused.
+        // A user who did not receive the response repeats the request, which is then rejected.
         view.resources.iter().any(|result| flaky(result) || result.overridden.is_some())
     };
     let flaky =

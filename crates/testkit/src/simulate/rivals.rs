@@ -1,6 +1,6 @@
-//! Operations of one application that run from several state directories on one cluster, based on one seed:
-//! waiting for claims, refused claims, and claims taken over after crashes; hooks with the same names;
-//! processes that crash at any append or call; a faulty cluster.
+//! Simulation of operations that run for one application from several state directories on one cluster, based
+//! on one seed. It covers claims (waiting for a claim, rejected claims, and claims taken over after crashes),
+//! hooks with the same names, crashes at any append or call, and a faulty cluster.
 //!
 //! The engine is the real one, on virtual time. All random values are drawn in advance, separately for each directory, so the
 //! same seed repeats the same operations, crashes and waits. The invariants are checked on the cluster's audit log.
@@ -45,8 +45,8 @@ struct PlannedOperation {
     sync: SyncSpec,
     /// Delay after the previous operation.
     after: Duration,
-    /// Crash point of each of the operation's processes, and the downtime of the directory after the crash.
-    /// The last process doesn't crash.
+    /// Crash point of each of the operation's processes, and the directory's downtime after the crash. The
+    /// last process doesn't crash.
     crashes: Vec<(u64, Duration)>,
 }
 

@@ -260,7 +260,7 @@ impl<'a> World<'a> {
     fn offer_input(&mut self, input: Input) {
         let (input, now) = (self.mask_input(input), self.now());
         if input.is_request() {
-            // A refusal is acceptable.
+            // The engine may reject the request.
             self.runner
                 .process_request(&input, (), now)
                 .unwrap_or_else(|illegal| panic!("{CONTRADICTION}: {illegal}"));

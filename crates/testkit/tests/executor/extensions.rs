@@ -237,12 +237,12 @@ async fn a_gate_that_panics_is_closed() {
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_drops_the_question_is_closed() {
-    assert_stays_closed("gate night ended without an answer", Some(drop)).await;
+    assert_stays_closed("gate night ended without a result", Some(drop)).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_gate_that_never_answers_is_closed() {
-    assert_stays_closed("gate night did not answer within 10 s", Some(std::mem::forget)).await;
+    assert_stays_closed("gate night did not respond within 10 s", Some(std::mem::forget)).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -288,8 +288,8 @@ async fn a_runner_executes_a_hook() {
             OperationPhase::Failed,
             "no database",
         ),
-        (|_| panic!("injected"), OperationPhase::Failed, "ended without an answer"),
-        (drop, OperationPhase::Failed, "ended without an answer"),
+        (|_| panic!("injected"), OperationPhase::Failed, "ended without a result"),
+        (drop, OperationPhase::Failed, "ended without a result"),
     ];
     for (answer, phase, message) in table {
         let (cluster, log, seen) = (FaultyCluster::reliable(), Log::new(), RecordedRuns::default());

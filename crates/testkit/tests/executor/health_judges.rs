@@ -95,7 +95,7 @@ async fn a_panicking_judge_means_progressing() {
 
 #[tokio::test(start_paused = true)]
 async fn a_judge_without_an_answer_means_progressing() {
-    assert_progressing("health judge doctor did not answer within 10 s", Some(std::mem::forget)).await;
+    assert_progressing("health judge doctor did not respond within 10 s", Some(std::mem::forget)).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -64,9 +64,9 @@ async fn the_start_and_cause_of_an_outage_are_reported() {
     let (view, explanation) = engine.inspect(id).await.unwrap();
     assert_eq!(
         explanation.to_string(),
-        "planning; the cluster has not answered for 1 min 12 s: injected: Unavailable; trying again"
+        "planning; the cluster has not responded for 1 min 12 s: injected: Unavailable; trying again"
     );
-    assert_eq!(view.message, "waiting for the cluster to answer: injected: Unavailable");
+    assert_eq!(view.message, "waiting for the cluster to respond: injected: Unavailable");
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
     // Only watches fail during the wait.
     let cluster = unavailable_between(25, 300, CallOutcome::Refuse(ErrorKind::Unavailable));
@@ -113,7 +113,7 @@ async fn a_hanging_cluster_is_reported_after_the_first_read() {
     assert!(after <= Duration::from_secs(20 + 15 + 75 + 5), "{after:?}: {explained}");
     // The age counts from the start of the read, not from its time limit.
     assert!(explained.contains("failing for 1 min 1"), "{explained}");
-    assert!(explained.contains("did not answer within 75 s"), "{explained}");
+    assert!(explained.contains("did not respond within 75 s"), "{explained}");
     wait_until(&engine, id, |_, explanation| !explanation.contains(named)).await;
     assert!(began.elapsed() < Duration::from_secs(500), "{:?}", began.elapsed());
     assert_eq!(wait_for_end(&engine, id).await.phase, OperationPhase::Succeeded);
@@ -183,7 +183,7 @@ async fn the_cause_of_a_delay_is_reported_before_calls_fail() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     let (_, explanation) = engine.inspect(id).await.unwrap();
     let until = explanation.at + remaining;
-    let cluster_answers = "nothing to do; it continues when the cluster answers";
+    let cluster_answers = "nothing to do; it continues when the cluster responds";
     assert_eq!(explanation.action.to_string(), cluster_answers);
     assert_eq!(
         explanation.to_string(),
@@ -197,7 +197,7 @@ async fn the_cause_of_a_delay_is_reported_before_calls_fail() {
     let explanation = engine.inspect(id).await.unwrap().1;
     assert_eq!(
         explanation.to_string(),
-        "planning; the cluster has not answered for 8 s: no response to GET /api; trying again"
+        "planning; the cluster has not responded for 8 s: no response to GET /api; trying again"
     );
     assert_eq!(explanation.action.to_string(), cluster_answers);
     *cluster.backpressure.lock().unwrap() = None;
@@ -223,7 +223,7 @@ async fn a_retry_happens_after_the_requested_delay() {
     let id = submit(&engine, &shop()).await;
     tokio::time::sleep(Duration::from_secs(40)).await;
     let explained = engine.inspect(id).await.unwrap().1.to_string();
-    assert!(explained.contains("it asks to slow down for 1 s: "), "{explained}");
+    assert!(explained.contains("the cluster requested a delay of 1 s: "), "{explained}");
     wait_until(&engine, id, |view, _| !view.waves.is_empty()).await;
     assert!(began.elapsed() < Duration::from_millis(61_500), "{:?}", began.elapsed());
 }
@@ -256,7 +256,7 @@ async fn a_termination_takes_at_most_five_seconds_whatever_hangs() {
             _ => {
                 assert_eq!(view.phase, OperationPhase::Error, "{what}: {}", view.message);
                 assert_eq!(view.message, "Operation termination had errors", "{what}");
-                assert!(hook.message.contains("it may still be running"), "{what}: {}", hook.message);
+                assert!(hook.message.contains("the hook may still be running"), "{what}: {}", hook.message);
             }
         }
         engine.shutdown().await;

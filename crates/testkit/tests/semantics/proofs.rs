@@ -362,7 +362,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "crates/testkit/tests/executor/extensions.rs::an_unregistered_gate_is_closed",
         "crates/testkit/tests/executor/health_judges.rs::an_unregistered_judge_means_progressing",
     ]),
-    ("**Gates that repeat their answer.**", &[
+    ("**Gates that repeat their result.**", &[
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_repeated_gate_verdict_is_not_recorded",
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_may_close_again_before_the_others_open",
         "crates/lifecycle/tests/lifecycle/waiting.rs::a_gate_that_was_open_before_a_restart_is_asked_again",
@@ -440,7 +440,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
         "golden delete",
         "golden delete-fails-at-its-end",
     ]),
-    ("a namespace that is deleted although it contains objects that should stay", &[
+    ("a namespace that is deleted although it contains objects that must be kept", &[
         "crates/planner/src/deletion.rs::objects_that_cannot_be_retained_are_reported",
     ]),
     ("**Deleted objects.** Both systems delete", &[
@@ -574,7 +574,7 @@ pub const PROOFS: &[(&str, &[&str])] = &[
     ("failed, while its wave is still running", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::skipping_a_failed_task_saves_the_attempt",
     ]),
-    ("terminating, to be created again afterwards", &[
+    ("being deleted in order to be created again", &[
         "crates/lifecycle/tests/lifecycle/overrides.rs::an_object_being_deleted_is_not_recreated_when_it_is_skipped",
     ]),
     ("**Stopped hooks** end as if", &[

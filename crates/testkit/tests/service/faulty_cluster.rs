@@ -155,7 +155,7 @@ impl Layer for FaultyCluster {
             }
             Some(Fault::RequestLost) => {
                 tokio::time::sleep(CALL_TIMEOUT).await;
-                return Err(ClusterError::new(ErrorKind::Timeout, "the server did not answer in time"));
+                return Err(ClusterError::new(ErrorKind::Timeout, "the server did not respond in time"));
             }
             Some(Fault::ResponseLost) | None => {}
         }
@@ -175,7 +175,7 @@ impl Layer for FaultyCluster {
         self.transmit(&call).await;
         if fault.is_some() {
             tokio::time::sleep(CALL_TIMEOUT).await;
-            return Err(ClusterError::new(ErrorKind::Timeout, "the server did not answer in time"));
+            return Err(ClusterError::new(ErrorKind::Timeout, "the server did not respond in time"));
         }
         tokio::time::sleep(LATENCY).await;
         answer

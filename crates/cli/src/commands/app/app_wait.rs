@@ -140,7 +140,9 @@ async fn print_wait_command(
 ) -> Result<CommandOutcome, CliError> {
     if output == Format::Text {
         let names = names.join(" ");
-        printer.note(&format!("requested; `tidegate app wait {names} --operation` waits for the result"));
+        printer.note(&format!(
+            "the operation was requested; `tidegate app wait {names} --operation` waits for the result"
+        ));
         return Ok(CommandOutcome::Done);
     }
     let mut all = Vec::new();
@@ -181,12 +183,14 @@ async fn show_ended_operation(
 ) -> Result<CommandOutcome, CliError> {
     let Transport::Service(client) = transport else {
         return Err(CliError::refused(format!(
-            "operation {operation} has ended and another operation has followed it; its result is in the log of the service: use `tidegate ops show {operation}` on that machine"
+            "operation {operation} has ended, and another operation has started since; on the machine of the \
+             service, `tidegate ops show {operation}` shows its result"
         )));
     };
     let ended = client.explain(printer, operation).await?;
     printer.note(&format!(
-        "the requested operation has ended, and another operation has followed it: operation {operation}: {}",
+        "the requested operation has ended, and another operation has started since: operation {operation}: \
+         {}",
         ended.summary
     ));
     Ok(CommandOutcome::Operation(ended.phase))
@@ -330,8 +334,9 @@ async fn wait_for_service(client: &ServiceClient, printer: &Printer) -> Result<(
         while !client.has_service().await? {
             if !std::mem::replace(&mut is_told, true) {
                 let wait = format_duration(SERVICE_START_TIMEOUT);
-                printer
-                    .note(&format!("no `tidegate serve` is running here yet; waiting up to {wait} for one"));
+                printer.note(&format!(
+                    "no `tidegate serve` is running here yet; waiting up to {wait} for one to start"
+                ));
             }
             tokio::time::sleep(client.poll_interval()).await;
         }

@@ -122,7 +122,8 @@ pub(super) fn source_revisions(
             let sources = format_count(u32::try_from(sources).unwrap_or(u32::MAX), "source", "sources");
             let name = &application.metadata.name;
             return Err(CliError::usage(format!(
-                "invalid --source-positions {position}: application {name} has {sources}, counted from 1"
+                "invalid --source-positions {position}: application {name} has {sources}, and positions \
+                 start at 1"
             )));
         };
         if !place.is_empty() {

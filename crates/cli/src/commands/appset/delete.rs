@@ -43,12 +43,12 @@ pub async fn run(args: &AppSetDeleteArgs, printer: &Printer) -> Result<CommandOu
     }
     if !args.yes {
         if args.orphan {
-            printer.warn("its Applications will be kept");
+            printer.warn("the ApplicationSet's Applications will be kept");
             match client::plan_deletion(&service_client, &qualified_name(&known)).await {
                 Ok(deletion) => warn_about_file(&deletion, printer),
-                Err(error) => {
-                    printer.warn(&format!("cannot determine whether its document will be removed: {error}"))
-                }
+                Err(error) => printer.warn(&format!(
+                    "cannot determine whether the ApplicationSet's document will be removed: {error}"
+                )),
             }
         } else {
             show(&service_client, &known, args.output, printer).await?;

@@ -111,7 +111,10 @@ impl AppSetFiles {
         let refused = generated.rejected.iter().map(|refusal| format!("ApplicationSet {name} {refusal}"));
         let ignored = TargetIdentities::from_appset(set).err().into_iter().flatten();
         let ignored = ignored.map(|wrong| {
-            format!("ApplicationSet {name}: spec.ignoreApplicationDifferences: {wrong}; no Application is updated until this is fixed")
+            format!(
+                "ApplicationSet {name}: spec.ignoreApplicationDifferences: {wrong}; no Applications will be \
+                 updated until this is fixed"
+            )
         });
         let refused = refused.chain(ignored).collect();
         Ok((generated, refused))

@@ -136,18 +136,18 @@ impl RolloutPlan {
         }
     }
 
-    /// Describes the handling of special cases: `new targets supersede it; an Application Pending for more
-    /// than 5m counts as failed`.
+    /// Describes the handling of special cases: `superseded if the targets change; an Application Pending for
+    /// more than 5m counts as failed`.
     fn describe_cases(&self) -> String {
         let new_targets = match self.on_new_targets {
-            OnNewTargets::Supersede => "new targets supersede it",
-            OnNewTargets::Finish => "new targets wait until it ends",
+            OnNewTargets::Supersede => "superseded if the targets change",
+            OnNewTargets::Finish => "finishes before new targets are deployed",
         };
         let time = self.pending_timeout_seconds.map(|seconds| format_duration(Duration::from_secs(seconds)));
         let pending = (time.is_some() || self.on_pending.is_some()).then(|| {
             let time = time.map_or_else(|| "too long".to_owned(), |time| format!("more than {time}"));
             let then = match self.on_pending {
-                Some(OnPending::Hold) => "stays Pending, with a warning",
+                Some(OnPending::Hold) => "remains Pending, with a warning",
                 Some(OnPending::Fail) => "counts as failed",
                 Some(OnPending::Healthy) => "counts as Healthy",
                 None => "is handled as configured for the service",
@@ -295,7 +295,7 @@ impl AppSetPlan {
     fn independent_part(&self) -> Part {
         let names: Vec<String> = self.applications.iter().map(|one| one.name.clone()).collect();
         let stage = Stage {
-            title: "each by its own sync policy".to_owned(),
+            title: "each according to its own sync policy".to_owned(),
             note: format_application_count(names.len()),
             terms: Vec::new(),
             is_consecutive: false,

@@ -200,7 +200,8 @@ impl SyncEffects {
                 cluster.run(call.into_job(self.coverage(state), guard), alive);
             }
             _ => call.command.fail(tidegate_lifecycle::operation::CallError::permanent(
-                "this engine has no connection to the operation's cluster; start the engine with that cluster",
+                "this engine has no connection to the operation's cluster; start the engine with a \
+                 connection to that cluster",
             )),
         }
     }

@@ -105,7 +105,7 @@ where
         Ok(Ok((status, body))) => parse_answer(endpoint, status, &body),
         Ok(Err(problem)) => EndpointAnswer::Unusable(format!("{endpoint} {problem}")),
         Err(_) => EndpointAnswer::Unusable(format!(
-            "{endpoint} did not answer within {} s",
+            "{endpoint} did not respond within {} s",
             question.timeout.as_secs_f64()
         )),
     };
@@ -188,7 +188,7 @@ fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnsw
         Some(Ok(AnswerBody { allowed: false, message })) => {
             EndpointAnswer::Denied(match message.map(|message| shorten_message(&message)) {
                 Some(message) if !message.is_empty() => message,
-                _ => format!("{endpoint} does not allow it"),
+                _ => format!("{endpoint} returned `allowed: false`"),
             })
         }
         _ => EndpointAnswer::Unusable(format!(

@@ -151,14 +151,17 @@ async fn only_an_explicit_yes_opens_the_gate() {
         (ok_response("{\"allowed\":true}"), EndpointAnswer::Allowed),
         (ok_response(" {\"allowed\" : true, \"message\": \"go\", \"until\": 5}\n"), EndpointAnswer::Allowed),
         (EndpointBehavior::Sends(chunked.into()), EndpointAnswer::Allowed),
-        (ok_response("{\"allowed\":false}"), EndpointAnswer::Denied(format!("{E} does not allow it"))),
+        (
+            ok_response("{\"allowed\":false}"),
+            EndpointAnswer::Denied(format!("{E} returned `allowed: false`")),
+        ),
         (
             ok_response("{\"allowed\":false,\"message\":\" frozen\\nuntil\\tMonday \"}"),
             EndpointAnswer::Denied("frozen until Monday".into()),
         ),
         (
             ok_response("{\"allowed\":false,\"message\":null}"),
-            EndpointAnswer::Denied(format!("{E} does not allow it")),
+            EndpointAnswer::Denied(format!("{E} returned `allowed: false`")),
         ),
         (
             ok_response(&format!("{{\"allowed\":false,\"message\":\"{long}\"}}")),
@@ -200,11 +203,11 @@ async fn only_an_explicit_yes_opens_the_gate() {
         ),
         (
             EndpointBehavior::Hangs(String::new()),
-            EndpointAnswer::Unusable(format!("{E} did not answer within 10 s")),
+            EndpointAnswer::Unusable(format!("{E} did not respond within 10 s")),
         ),
         (
             EndpointBehavior::Hangs("HTTP/1.1 200 OK\r\ncontent-length: 17\r\n\r\n{\"allowed\":true}".into()),
-            EndpointAnswer::Unusable(format!("{E} did not answer within 10 s")),
+            EndpointAnswer::Unusable(format!("{E} did not respond within 10 s")),
         ),
         (
             EndpointBehavior::RefusesConnection,

@@ -323,7 +323,8 @@ fn an_invalid_patch_is_refused_with_a_reason() {
     );
     assert_eq!(
         error(&map("a", json!({"x": [{"$patch": "delete"}]})), &map("a", json!({}))),
-        "/data/x/0/$patch is a directive of strategic merge patches, not a field: remove it from the manifest, or use server-side apply"
+        "/data/x/0/$patch is a directive of strategic merge patches, not a field: remove the directive from \
+         the manifest, or use server-side apply"
     );
     assert_eq!(error(&json!("x"), &map("a", json!({}))), "the manifest is a string, not a map of fields");
     let large = map("a", json!({"x": "y".repeat(262_144)}));

@@ -26,8 +26,8 @@ fn fail_late_resources(operation: &Operation, now: Timestamp) -> Vec<OperationEv
         .collect()
 }
 
-/// Returns the events for deadlines that have just passed: the operation's deadline, otherwise the wave's,
-/// otherwise those of hooks.
+/// Returns the events for a deadline that has passed. Checks the operation's deadline first, then the wave's,
+/// then those of hooks.
 pub(super) fn expire_deadlines(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let late = |scope, message| vec![OperationEvent::DeadlineExceeded { scope, message, at: now }];
     if !operation.is_ending() && operation.deadline().is_some_and(|deadline| now >= deadline) {

@@ -1,4 +1,4 @@
-//! Transitions out of the last wave, out of a failed attempt, and to the end.
+//! Transitions after the last wave or a failed attempt, and to the end of the operation.
 
 use tidegate_model::{OperationPhase, Timestamp};
 
@@ -118,8 +118,8 @@ pub(super) fn finish_termination(operation: &Operation, now: Timestamp) -> Vec<O
     }
 }
 
-/// Gives up on hooks that weren't stopped or released in time, so that an operation that a user terminated
-/// does end.
+/// Gives up on hooks that weren't stopped or released in time, so that an operation terminated by a user
+/// always ends.
 pub(crate) fn give_up_hooks(operation: &Operation, now: Timestamp) -> Vec<OperationEvent> {
     let closing = operation.all_tasks().filter(|(_, _, state)| state.needs_stop_or_release());
     let given_up = closing.flat_map(|(task, _, state)| match state.progress {

@@ -1,4 +1,4 @@
-//! Transitions as events.
+//! Conversion of transitions to events.
 
 use tidegate_model::Timestamp;
 

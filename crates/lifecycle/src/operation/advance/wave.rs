@@ -49,7 +49,7 @@ pub(super) fn advance_wave(
         WaveStep::AwaitingHealth | WaveStep::Settling { .. } => {
             advance_health(operation, index, current, failed, now)
         }
-        // The outcome of the verification counts, unless a user has reversed the cause of the failure.
+        // The result of the verification is final unless a user has reversed the cause of the failure.
         WaveStep::Verifying => match earlier_step(operation, index, failed) {
             Some(earlier) => move_to_step(index, earlier, now),
             None if !failed
@@ -64,7 +64,7 @@ pub(super) fn advance_wave(
     }
 }
 
-/// Ends a wave in which no work is running, after a verification if needed.
+/// Ends a wave in which no work is running, after verifying its namespaces if needed.
 fn end_wave(operation: &Operation, index: u32, now: Timestamp) -> Vec<OperationEvent> {
     if operation.needs_verification(index) {
         return move_to_step(index, WaveStep::Verifying, now);
@@ -102,8 +102,8 @@ fn next_step(operation: &Operation, index: u32, current: WaveStep, now: Timestam
     move_to_step(index, next.unwrap_or(WaveStep::AwaitingHealth), now)
 }
 
-/// Returns the step to which a wave goes back because a user retried a task, or skipped the task that blocked
-/// the rest of the wave. A wave that failed for another reason doesn't go back.
+/// Returns the step to which a wave goes back because a user retried a task or skipped the task that blocked
+/// the rest of the wave. If the wave failed for a different reason, it doesn't go back.
 fn earlier_step(operation: &Operation, index: u32, failed: bool) -> Option<WaveStep> {
     (!failed && !operation.overrides.is_empty()).then(|| needed_steps(operation, index).next())?
 }
@@ -211,7 +211,7 @@ fn start_settling(index: u32, current: WaveStep, until: Timestamp, now: Timestam
     if current == settling { Vec::new() } else { move_to_step(index, settling, now) }
 }
 
-/// Waits for the fixed delay set by `ARGOCD_SYNC_WAVE_DELAY`, if any. The wave has then passed.
+/// Waits for the fixed delay set by `ARGOCD_SYNC_WAVE_DELAY`, if any. The wave passes after the delay.
 fn delay_or_pass(
     operation: &Operation,
     index: u32,

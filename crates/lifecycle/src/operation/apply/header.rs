@@ -1,4 +1,4 @@
-//! Application of events to the header.
+//! Applies events to the header.
 
 use tidegate_model::{Digest, Timestamp};
 

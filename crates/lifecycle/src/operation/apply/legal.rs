@@ -30,7 +30,7 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
         OperationEvent::ObjectDeleted { .. } | OperationEvent::DeletionStarted { .. } => {
             step == Some(WaveStep::Pruning)
         }
-        // Another object may take the hook's name again until the hook is created.
+        // Until the hook is created, another object may be created under its name.
         OperationEvent::HookCleared { .. } | OperationEvent::HookNameInUse { .. } => {
             matches!(step, Some(WaveStep::Clearing | WaveStep::Applying))
         }
@@ -40,7 +40,7 @@ pub(super) fn is_legal(stage: &Stage, event: &OperationEvent) -> bool {
         OperationEvent::NamespacesObserved { .. } => in_wave || *stage == Stage::Planned,
         OperationEvent::NamespaceLost { .. } => in_wave || matches!(stage, Stage::Planned | Stage::DryRun),
         OperationEvent::WarningsReceived { .. } if *stage == Stage::DryRun => true,
-        // If a hook was skipped while it was being created, the answer may arrive later.
+        // If a hook was skipped while it was being created, the result may arrive later.
         OperationEvent::Applied { .. } | OperationEvent::WarningsReceived { .. } => {
             in_wave || *stage == Stage::Terminating
         }

@@ -1,4 +1,4 @@
-//! Application of users' overrides to single tasks.
+//! Applies users' overrides to single tasks.
 
 use tidegate_model::{OperationPhase, Override, OverrideRecord, ResultCode, TaskId, Timestamp};
 
@@ -8,7 +8,7 @@ use crate::operation::messages;
 use crate::operation::rules::has_runner;
 use crate::operation::state::{Operation, Progress, Stage, TaskState, WaveStep};
 
-/// An override, as recorded.
+/// A recorded override.
 pub(super) struct Decision<'a> {
     pub(super) what: Override,
     pub(super) by: &'a str,
@@ -67,7 +67,7 @@ fn override_task(operation: &mut Operation, id: TaskId, overridden: &OverrideRec
             end_task(state, overridden.what, message);
         }
     });
-    // The next attempt no longer has to wait.
+    // No failed task is left, so the next attempt doesn't have to wait.
     if had_failed && !operation.tasks.iter().any(TaskState::is_unsuccessful) {
         start_next_attempt(operation, overridden.at);
     }

@@ -1,4 +1,4 @@
-//! Application of events about single tasks.
+//! Applies events about single tasks.
 
 use tidegate_model::{Health, OperationPhase, ResultCode, Task, TaskId, Timestamp};
 
@@ -132,7 +132,7 @@ fn apply_checked(operation: &mut Operation, id: TaskId, message: &str) -> Option
     Some(())
 }
 
-/// Returns true if the answer to a write may arrive now: either the task's wave is being applied, or the task
+/// Returns true if the result of a write may arrive now: either the task's wave is being applied, or the task
 /// is a hook that is being stopped.
 fn can_be_written(operation: &Operation, id: TaskId) -> bool {
     match operation.stage {
@@ -371,7 +371,7 @@ fn apply_applied(
             state.progress = if done { Progress::Done } else { Progress::Running };
         }
         state.status = Some(ResultCode::Synced);
-        // As in Argo CD, a resource that isn't judged by its health stays Running in the final record.
+        // As in Argo CD, a resource whose health isn't assessed remains Running in the final record.
         state.phase = Some(if done && judged { OperationPhase::Succeeded } else { OperationPhase::Running });
         state.calls = None;
         state.health = None;
@@ -437,8 +437,8 @@ pub(super) fn stop_hook(operation: &mut Operation, id: TaskId, reason: &str) -> 
     let applying = matches!(operation.stage, Stage::Wave { step: WaveStep::Applying, .. });
     let at_work = match operation.tasks.get(id.index())?.progress {
         Progress::Running => true,
-        // This also applies while the hook's name is being checked again, because the hook may have been
-        // created before a crash, after an earlier check.
+        // This also applies while the hook's name is being checked again, because an earlier check may have
+        // passed and the hook may have been created before a crash.
         Progress::Waiting | Progress::Ready | Progress::Deleting { .. } => applying && !has_runner,
         Progress::Stopping { .. } | Progress::Done => false,
     };

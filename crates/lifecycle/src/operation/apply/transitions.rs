@@ -33,8 +33,8 @@ fn is_legal_transition(from: &Stage, to: &Stage) -> bool {
     }
 }
 
-/// Returns true for a transition back within a wave, because there is work to do again after a user's
-/// override.
+/// Returns true for a transition to an earlier step of the same wave, made because a user's override added
+/// work to that step.
 fn is_step_back(operation: &Operation, to: &Stage) -> bool {
     let Some((from, step)) = operation.current_wave() else { return false };
     let Stage::Wave { index, step: next } = to else { return false };

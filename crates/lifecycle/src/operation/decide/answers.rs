@@ -1,5 +1,5 @@
-//! Handling of the cluster's answers. A result of `None` means that the operation isn't waiting for the
-//! answer.
+//! Handling of the cluster's responses. The functions return `None` if the operation isn't waiting for the
+//! response.
 
 use tidegate_model::{Action, OperationPhase, Task, TaskId, Timestamp};
 
@@ -14,7 +14,7 @@ use crate::operation::state::{
     AppliedRef, HOOK_TERMINATED, Header, HookLog, Occupant, Operation, Progress, Stage, TaskState, WaveStep,
 };
 
-/// A task with its state, and the time of the answer.
+/// A task with its state, and the time of the response.
 struct TaskContext<'a> {
     operation: &'a Operation,
     id: TaskId,
@@ -54,7 +54,7 @@ impl TaskContext<'_> {
         self.operation.step_of_task(self.id)
     }
 
-    /// Schedules a repetition of the call, or counts the failure.
+    /// Schedules a retry of the call, or counts the failure.
     fn retry_or_fail(
         &self,
         error: &CallError,
@@ -64,7 +64,8 @@ impl TaskContext<'_> {
         let patient = can_retry_during_outage(self.operation, self.state, self.now);
         let (task, at) = (Some(self.id), self.now);
         match schedule_call_retry(header, calls, error, patient, at) {
-            // The outage is already known. The many calls that fail because of it don't each need an event.
+            // The outage is already recorded. The many calls that fail because of it don't each need an
+            // event.
             Some(CallRetry { is_outage: true, .. }) if calls.is_some() && is_awaiting_probe(header, at) => {
                 Vec::new()
             }
@@ -132,7 +133,7 @@ impl TaskContext<'_> {
         }
         let awaited = match (self.step()?, &self.state.progress) {
             (WaveStep::Clearing | WaveStep::Applying, Progress::Waiting) => self.state.occupant.is_none(),
-            // The name was free, but another object has taken it since then.
+            // The name was free, but another object has been created under it since then.
             (WaveStep::Applying, Progress::Ready) => true,
             _ => false,
         };
@@ -276,7 +277,7 @@ impl TaskContext<'_> {
 
     fn hook_stopped_event(&self, stopped: &StopResult, reason: &str) -> OperationEvent {
         let absent = stopped.phase == OperationPhase::Succeeded && stopped.message == HOOK_TERMINATED;
-        // A hook that was stopped because of a deadline doesn't succeed because its object is missing.
+        // If a hook was stopped because of a deadline, a missing object doesn't mean that the hook succeeded.
         let vanished = absent && self.state.applied.is_some() && self.operation.termination.is_none();
         let (phase, message) = match stopped.phase {
             _ if vanished => (OperationPhase::Failed, reason.to_owned()),

@@ -1,4 +1,4 @@
-//! Repetition of failed calls.
+//! Retries of failed calls.
 
 use std::time::Duration;
 
@@ -32,8 +32,8 @@ pub(crate) struct CallRetry {
     pub(crate) is_outage: bool,
 }
 
-/// Returns the time at which a failed call may be repeated. Returns `None` if the failure counts. `patient`
-/// means that no deadline has passed, so the operation can keep waiting during an outage.
+/// Returns the time at which to retry a failed call. Returns `None` if the failure counts. `patient` means
+/// that no deadline has passed, so the operation can keep waiting during an outage.
 pub(crate) fn schedule_call_retry(
     header: &Header,
     calls: Option<&CallFailures>,
@@ -62,7 +62,7 @@ pub(crate) fn schedule_call_retry(
     Some(CallRetry { retry_at, is_outage: false })
 }
 
-/// Returns true if calls about this task may be repeated for as long as the cluster doesn't respond. Returns
+/// Returns true if calls for this task may be retried for as long as the cluster doesn't respond. Returns
 /// false if a deadline has passed or a user has terminated the operation, because it must then end.
 pub(crate) fn can_retry_during_outage(operation: &Operation, state: &TaskState, now: Timestamp) -> bool {
     let stopping = matches!(state.progress, Progress::Stopping { .. }) || operation.wave_expired.is_some();

@@ -7,8 +7,8 @@ use crate::operation::gates::concurrency_group;
 use crate::operation::recorded_event::OperationEvent;
 use crate::operation::state::{GateAnswer, Operation, Stage, Verdict, WaveStep};
 
-/// Reason for a closed gate whose open verdict was withdrawn after an engine restart.
-const AWAITING_NEW_ANSWER: &str = "waiting for a new answer after a restart";
+/// Reason that a gate is closed if its open verdict was withdrawn after an engine restart.
+const AWAITING_NEW_ANSWER: &str = "waiting for a new result after a restart";
 
 /// Handles a verdict. Returns `None` if the gate isn't being queried. A repeated verdict isn't recorded.
 pub(super) fn handle_verdict(

@@ -118,7 +118,7 @@ fn decide_running(
             observation::decide(operation, *task, observation, now).ok_or_else(stale)
         }
         Input::Claim(Ok(news)) => Ok(claim::handle_claim_event(operation, news, now)),
-        // The claim keeper repeats the call.
+        // The claim keeper retries the call.
         Input::Claim(Err(_)) => Ok(Vec::new()),
         Input::StopTimeout if operation.should_end_immediately() => Ok(ending::give_up_hooks(operation, now)),
         Input::Reason { task, reason } => {
@@ -178,7 +178,7 @@ fn record_watch_status(
     vec![OperationEvent::WatchChanged { trouble: trouble.map(str::to_owned), at: since }]
 }
 
-/// Records the health rules that apply from now on.
+/// Records the health rules that apply from this point on.
 fn record_health_rules(header: &Header, digest: Digest, now: Timestamp) -> Vec<OperationEvent> {
     let is_recorded = header.health_rules.as_ref().is_some_and(|known| known.digest == digest);
     if is_recorded { Vec::new() } else { vec![OperationEvent::HealthRulesSet { digest, at: now }] }

@@ -77,8 +77,8 @@ fn is_new(operation: &Operation, observation: &NamespaceObservation) -> bool {
         && operation.seen_namespaces.get(&observation.name).is_none()
 }
 
-/// Returns the loss that an observation shows. Returns `None` if it doesn't show a loss, or if it is older
-/// than a known observation.
+/// Returns the loss if the observation shows that the namespace was lost. Returns `None` if the observation
+/// is older than a known one.
 fn find_loss(operation: &Operation, observation: &NamespaceObservation) -> Option<Loss> {
     if !operation.namespaces.contains(&observation.name) {
         return None;

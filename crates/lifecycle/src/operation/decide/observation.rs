@@ -135,8 +135,8 @@ pub(super) fn judge_observation(
         }
         Judgment::NoHealth if task.is_hook() => completed(OperationPhase::Succeeded, created()),
         Judgment::NoHealth => completed(OperationPhase::Succeeded, String::new()),
-        // If assessing a hook's health has failed once, it isn't repeated: the hook counts as ended, whatever
-        // its object does.
+        // If assessing a hook's health has failed, the assessment isn't repeated: the hook counts as ended,
+        // whatever happens to its object.
         Judgment::Health { health, has_rule_error: true, .. } if task.is_hook() => {
             completed(OperationPhase::Error, messages::unknown_health_message(&health.message))
         }
@@ -144,8 +144,8 @@ pub(super) fn judge_observation(
             // This operation created the hook, so the hook's status always refers to the operation's spec.
             let fresh = is_fresh || task.is_hook();
             match operation.task_phase_from_health(task, health.status) {
-                // Another client is deleting the hook, and only the hook finalizer keeps the object. The hook
-                // will never complete.
+                // Another client is deleting the hook, and only the hook finalizer prevents its removal. The
+                // hook will never complete.
                 None if task.is_hook() && matches!(seen, ObservedState::Present { deleting: true, .. }) => {
                     let message = messages::missing_object_message(task);
                     vec![OperationEvent::TaskFailed {
@@ -158,7 +158,7 @@ pub(super) fn judge_observation(
                 Some(phase) if decides && fresh && health.status == HealthStatus::Missing => {
                     completed(phase, created())
                 }
-                // A healthy resource keeps the cluster's message, but a hook has its own message.
+                // A healthy resource keeps the cluster's message, but a hook gets its own message.
                 Some(OperationPhase::Succeeded) if decides && fresh && !task.is_hook() => {
                     completed(OperationPhase::Succeeded, String::new())
                 }
@@ -173,7 +173,7 @@ pub(super) fn judge_observation(
     ObservationOutcome { events, has_no_health }
 }
 
-/// Returns true if this health is different from the known one.
+/// Returns true if the health differs from the recorded health.
 fn is_new_health(state: &TaskState, health: &Health, fresh: bool) -> bool {
     state.health.as_ref().is_none_or(|seen| seen.health != *health || seen.fresh != fresh)
 }

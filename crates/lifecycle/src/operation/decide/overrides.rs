@@ -1,4 +1,4 @@
-//! User requests about single tasks and waves of a running operation.
+//! User requests that affect single tasks and waves of a running operation.
 
 use tidegate_model::{Action, Override, Task, TaskId, Timestamp};
 
@@ -8,7 +8,7 @@ use crate::operation::recorded_event::OperationEvent;
 use crate::operation::selection::{Scope, TaskSelector};
 use crate::operation::state::{Operation, Progress, Stage, TaskState};
 
-/// Requester and reason of a request.
+/// Requester of a request, and the reason.
 pub(super) struct Attribution<'a> {
     pub(super) by: &'a str,
     pub(super) reason: &'a str,
@@ -71,8 +71,8 @@ fn unknown_wave_error(operation: &Operation, choice: impl std::fmt::Display) -> 
     format!("the plan has no {choice}; it has {}", waves.join(", "))
 }
 
-/// Returns the task with this name. If several tasks have the name, returns the one to which the override can
-/// apply.
+/// Returns the task with the given name. If several tasks have this name, returns the one that the override
+/// can apply to.
 fn find_task(operation: &Operation, what: Override, name: &TaskSelector) -> Result<TaskId, String> {
     let all = operation.find_tasks(name);
     let open: Vec<TaskId> =
@@ -122,7 +122,7 @@ fn override_error(operation: &Operation, what: Override, id: TaskId) -> Option<S
         })
 }
 
-/// Returns an error if the task's attempt has failed and doesn't continue.
+/// Returns an error if the task's attempt has failed and won't continue.
 fn attempt_over_error(operation: &Operation, task: &Task, what: Override) -> Option<String> {
     let failure = operation.failure.as_ref()?;
     let is_rescue = task.phase == tidegate_model::Phase::SyncFail;

@@ -3,8 +3,8 @@
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The answer is late or repeated, and can be ignored without harm.
-    #[error("unexpected answer in state {state}")]
+    /// The input is late or repeated, and is safe to ignore.
+    #[error("unexpected input in state {state}")]
     Stale {
         /// Name of the state, such as `Wave 2 Applying`.
         state: String,

@@ -1,4 +1,4 @@
-//! User requests about a running operation.
+//! User requests that affect a running operation.
 
 use tidegate_model::Timestamp;
 

@@ -13,7 +13,7 @@ pub(crate) fn describe_task(task: &Task) -> String {
 }
 
 /// Returns the message of a task that a user skipped or marked as done: the requester, the reason, and the
-/// state of the task at that time.
+/// state of the task when the user made the request.
 pub(crate) fn override_message(overridden: &OverrideRecord, task: &Task, state: &TaskState) -> String {
     let text = overridden.describe();
     let stood = match &state.progress {

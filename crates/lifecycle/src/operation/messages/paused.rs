@@ -1,9 +1,9 @@
-//! Messages of paused operations: the person, the reason, and what the operation is waiting for in the
-//! meantime.
+//! Messages of paused operations: the person who paused the operation, the reason, and what the operation is
+//! waiting for.
 //!
 //! Argo CD doesn't have pauses, so these messages are specific to Tidegate. They omit conditions that may
-//! have changed in the meantime. A paused operation doesn't query gates, doesn't check whether the name of a
-//! hook is free, and doesn't count time.
+//! have changed since the pause started. A paused operation doesn't query gates, doesn't check whether the
+//! name of a hook is free, and doesn't count time.
 
 use tidegate_model::Task;
 
@@ -30,7 +30,8 @@ fn describe_awaited(operation: &Operation) -> Option<String> {
     match &operation.stage {
         Stage::Planned | Stage::DryRun => None,
         Stage::Wave { index, step } => describe_awaited_in_wave(operation, *index, *step),
-        // The time is unknown, because it is postponed for as long as the operation is paused.
+        // The time of the next attempt is unknown, because it is postponed for as long as the operation is
+        // paused.
         Stage::AwaitingRetry { .. } => {
             let failure = operation.failure.as_ref()?;
             Some(format!("{}. Retrying attempt #{} when unpaused.", failure.message, operation.attempt))

@@ -68,13 +68,13 @@ fn every_wait_has_a_next_action() {
             Wait::Gate("night", "it is day"),
             "nothing to do; it continues when the gate night opens (it is day)",
         ),
-        (Wait::Gates, "nothing to do; it continues when its gates have answered"),
+        (Wait::Gates, "nothing to do; it continues when its gates have reported their results"),
         (Wait::Deletions, "nothing to do; it continues when the deletions are requested"),
-        (Wait::GoneCheck, "nothing to do; it continues when the deleted objects are gone"),
+        (Wait::GoneCheck, "nothing to do; it continues when the deleted objects no longer exist"),
         (
             Wait::Gone(&api),
             "`kubectl describe Deployment.apps/api -n shop` shows what blocks its deletion; the operation continues when \
-             Deployment shop/api is gone, and `tidegate ops terminate ID` ends the operation",
+             Deployment shop/api no longer exists, and `tidegate ops terminate ID` ends the operation",
         ),
         (
             Wait::OtherHook("7"),
@@ -185,7 +185,7 @@ fn operations_without_a_process_or_details_have_a_next_action() {
 #[test]
 fn an_outage_replaces_the_next_action_unless_a_person_can_act() {
     for (awaits_person, expected) in [
-        (false, "nothing to do; it continues when the cluster answers"),
+        (false, "nothing to do; it continues when the cluster responds"),
         (true, "`tidegate ops approve ID` opens the wave"),
     ] {
         let action = NextAction::run("tidegate ops approve ID", "opens the wave");

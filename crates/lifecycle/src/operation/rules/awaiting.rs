@@ -27,7 +27,8 @@ impl AwaitedTasks<'_> {
         self.open_tasks().map(|open| open.tasks.len()).sum()
     }
 
-    /// Returns true if there are such tasks and only time can confirm the health of all of them.
+    /// Returns true if the wave is waiting for tasks, and all of them only need their health to persist for
+    /// some time.
     pub(crate) fn is_settling(&self) -> bool {
         self.count() > 0 && self.open_tasks().all(|open| open.weak_count == open.tasks.len())
     }

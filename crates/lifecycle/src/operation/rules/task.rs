@@ -14,7 +14,7 @@ const CRD: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 pub(crate) enum OpenReason {
     /// A hook that hasn't ended or still has the finalizer.
     Hook,
-    /// A running resource that is judged by its health.
+    /// A resource that has been applied but isn't healthy yet.
     Resource,
     /// An object that is being pruned.
     Deletion,

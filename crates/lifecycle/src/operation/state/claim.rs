@@ -15,7 +15,7 @@ pub enum Claim {
         place: ClaimLocation,
         /// Number of holders so far, including this one.
         epoch: u64,
-        /// Time at which the operation learned that it holds the claim.
+        /// Time at which the operation was notified that it holds the claim.
         since: Timestamp,
     },
     /// Another operation holds the claim.
@@ -51,8 +51,8 @@ pub enum ClaimEvent {
     Taken {
         /// The other operation, as recorded in the Lease.
         holder: ClaimHolder,
-        /// True if the other operation was observed to renew its claim. Otherwise, it may be dead and its
-        /// claim expired.
+        /// True if the other operation was seen renewing its claim. Otherwise, that operation may have
+        /// crashed, and its claim may have expired.
         at_work: bool,
     },
     /// No claim is available.
@@ -76,7 +76,8 @@ pub enum ClaimEvent {
 /// more permissions wouldn't help.
 const NAMESPACE_TERMINATING: &str = "the namespace of its Lease is being deleted";
 
-/// Text between the Lease and the reason, for an operation that continues although it can't renew its claim.
+/// Text between the Lease and the reason in the message of an operation that continues although it can't
+/// renew its claim.
 const NOT_RENEWED: &str = " cannot be renewed: ";
 
 impl ClaimEvent {
@@ -93,8 +94,8 @@ impl ClaimEvent {
     }
 }
 
-/// Returns the Lease that an operation without a claim held earlier, from the reason that
-/// [`ClaimEvent::not_renewed`] created. Another operation may acquire this Lease.
+/// Returns the Lease that the operation held before it continued without a claim. Reads it from the reason
+/// that [`ClaimEvent::not_renewed`] created. Another operation may acquire this Lease.
 pub(super) fn parse_former_lease(reason: &str) -> Option<ClaimLocation> {
     let (lease, _) = reason.split_once(NOT_RENEWED)?;
     let (namespace, name) = lease.strip_prefix("Lease ")?.split_once('/')?;

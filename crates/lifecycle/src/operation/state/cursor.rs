@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use tidegate_model::{TaskId, Timestamp};
 
-/// Data about the current wave that the machine needs at every step. It follows from the plan and the tasks,
-/// but is stored so that a step doesn't have to visit every task. A wave has many steps if it has many kind
-/// groups, or many resources that become healthy one by one.
+/// Data about the current wave that the machine needs at every step. It could be computed from the plan and
+/// the tasks, but is stored so that a step doesn't have to visit every task. A wave has many steps if it has
+/// many kind groups, or many resources that become healthy one by one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cursor {
     /// Position of the wave. `None` outside of waves.
@@ -21,7 +21,7 @@ pub struct Cursor {
     pub is_final: bool,
     /// Hooks that haven't ended or still have the finalizer.
     pub open_hooks: OpenTasks,
-    /// Running resources that are judged by their health.
+    /// Resources that have been applied but aren't healthy yet.
     pub open_resources: OpenTasks,
     /// Objects that are being pruned.
     pub deletions: OpenTasks,
@@ -34,7 +34,7 @@ pub struct Cursor {
 pub struct OpenTasks {
     /// Tasks that haven't ended.
     pub tasks: BTreeSet<TaskId>,
-    /// Number of tasks with a verdict that only time can confirm.
+    /// Number of tasks whose health must still persist for some time before it counts.
     pub weak_count: usize,
 }
 

@@ -1,22 +1,22 @@
-//! Gate answers.
+//! Verdicts of gates.
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::Timestamp;
 
-/// Last answer of a gate of the current wave.
+/// Last verdict of one of the current wave's gates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GateAnswer {
     /// Name of the gate. An approval is stored under `approval/`, followed by the position of its wave.
     pub gate: String,
     /// Last verdict. Earlier verdicts aren't stored.
     pub verdict: Verdict,
-    /// Time at which the answer was received.
+    /// Time at which the verdict was received.
     pub at: Timestamp,
 }
 
-/// Interval after which a gate that reports changes itself is queried again.
+/// Interval after which a gate is queried again if it reports changes itself.
 const SUBSCRIBED_GATE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Verdict of a gate.

@@ -1,4 +1,4 @@
-//! Data about an operation that is known before its plan.
+//! Parts of an operation's state that are known before it is planned.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{
@@ -9,7 +9,7 @@ use super::claim::{Claim, parse_former_lease};
 use super::health_rules::ActiveHealthRules;
 use super::task::CallFailures;
 
-/// Data about an operation that is known from the start.
+/// Parts of an operation's state that are known from the start.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Header {
     /// ID of the operation and of its stream in the log.
@@ -20,7 +20,7 @@ pub struct Header {
     pub targets: Digest,
     /// Time at which the operation was accepted: `startedAt`.
     pub started_at: Timestamp,
-    /// Time from which the operation's deadline is counted: the start of the operation, postponed by the
+    /// Time from which the operation's deadline is measured: the start of the operation, postponed by the
     /// length of pauses.
     pub deadline_from: Timestamp,
     /// Pause by a user, if the operation is paused.
@@ -46,10 +46,10 @@ pub struct Header {
 /// Start and cause of an outage.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Outage {
-    /// Time of the first consecutive call without an answer. For watches, the time at which the failure
+    /// Time of the first consecutive call without a response. For watches, the time at which the failure
     /// started.
     pub since: Timestamp,
-    /// Message of the cluster or the connection.
+    /// Message from the cluster or the connection.
     pub message: String,
     /// Number of attempts to reach the cluster.
     pub tried: u32,
@@ -60,11 +60,11 @@ pub struct Outage {
 /// A pause.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pause {
-    /// Name of the person, as the caller gave it.
+    /// Name of the person, as provided by the caller.
     pub by: String,
     /// Reason. May be empty.
     pub reason: String,
-    /// Time at which the pause started. The time until a deadline doesn't run from then on.
+    /// Time at which the pause started. From then on, time doesn't count toward deadlines.
     pub at: Timestamp,
 }
 

@@ -13,7 +13,7 @@ use super::namespaces::NamespaceIdentities;
 use super::stage::{Stage, WaveStep};
 use super::task::TaskState;
 
-/// Operation that has a plan, or that ended without one. In the latter case, the plan is empty.
+/// Operation that has a plan, or that ended without one. If it ended without one, the plan is empty.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Operation {
     /// Data that is known from the start.
@@ -30,7 +30,7 @@ pub struct Operation {
     pub stage: Stage,
     /// Time at which the current stage started.
     pub since: Timestamp,
-    /// Gate answers for the current wave, and approvals of any wave.
+    /// Gate verdicts for the current wave, and approvals of any wave.
     pub gates: Vec<GateAnswer>,
     /// Number of the current attempt, starting at 1.
     pub attempt: u32,
@@ -38,8 +38,8 @@ pub struct Operation {
     pub results: u32,
     /// True if the prunes that require confirmation were confirmed.
     pub prune_confirmed: bool,
-    /// Resources of the current wave that are judged by their health. Stored, because this is needed for
-    /// every answer.
+    /// Resources of the current wave whose outcome depends on their health. Stored because every result of a
+    /// command needs this value.
     pub judged: HealthScope,
     /// Reason why the current wave ends early: its deadline passed, or a namespace was lost.
     pub wave_expired: Option<String>,
@@ -74,7 +74,7 @@ pub enum Loss {
     MadeAgain,
 }
 
-/// Resources of a wave that are judged by their health. The wave's hooks are always judged.
+/// Resources of a wave whose outcome depends on their health. The outcome of hooks always does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum HealthScope {
     /// No resources: the wave doesn't wait for their health.
@@ -91,7 +91,7 @@ pub enum HealthScope {
 pub struct WaveTimes {
     /// Time at which the newest attempt opened the wave.
     pub opened_at: Option<Timestamp>,
-    /// Time from which the wave's deadline is counted.
+    /// Time from which the wave's deadline is measured.
     pub deadline_from: Option<Timestamp>,
     /// Time at which the wave's last manifest was applied.
     pub applied_at: Option<Timestamp>,
@@ -105,9 +105,9 @@ pub struct WaveTimes {
 pub struct Failure {
     /// Position of the failed wave, or `None` for the dry run.
     pub wave: Option<u32>,
-    /// Message that the operation's message includes.
+    /// Message that becomes part of the operation's message.
     pub message: String,
-    /// True if another attempt may end differently.
+    /// True if another attempt might have a different outcome.
     pub retriable: bool,
     /// Time of the decision.
     pub at: Timestamp,
@@ -138,19 +138,20 @@ pub struct Outcome {
 }
 
 impl Operation {
-    /// Returns a task of the plan and its state, or `None` if the plan doesn't have a task at this position.
+    /// Returns a task of the plan and its state, or `None` if the plan doesn't have a task at the given
+    /// position.
     pub fn task(&self, id: TaskId) -> Option<(&Task, &TaskState)> {
         #[cfg(test)]
         crate::operation::visit_count::record_visit();
         self.plan.task(id).zip(self.tasks.get(id.index()))
     }
 
-    /// Returns the wave at this position in the plan.
+    /// Returns the wave at the given position in the plan.
     pub fn wave(&self, index: u32) -> Option<&PlannedWave> {
         self.plan.waves.get(TaskId(index).index())
     }
 
-    /// Returns the times of the wave at this position.
+    /// Returns the times of the wave at the given position.
     pub fn wave_times(&self, index: u32) -> WaveTimes {
         self.waves.get(TaskId(index).index()).copied().unwrap_or_default()
     }

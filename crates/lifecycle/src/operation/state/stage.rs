@@ -36,7 +36,7 @@ pub enum Stage {
 /// Step of a wave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WaveStep {
-    /// A gate, a missing approval or a missing confirmation keeps the wave closed.
+    /// The wave can't open yet because of a gate, a missing approval or a missing confirmation.
     Held,
     /// Manifests that couldn't be dry-run earlier are being dry-run on the server.
     DryRun,
@@ -50,8 +50,8 @@ pub enum WaveStep {
     Applying,
     /// The wave is waiting for hooks to complete and for resources to become healthy.
     AwaitingHealth,
-    /// Everything looks healthy, but must stay so for some time, because some kinds don't provide better
-    /// evidence or a fixed delay is set.
+    /// Everything looks healthy, but must remain healthy for some time. Either some kinds don't provide
+    /// better evidence, or a fixed delay is set.
     Settling {
         /// Time at which the evidence has persisted long enough, or at which the delay has passed.
         until: Timestamp,

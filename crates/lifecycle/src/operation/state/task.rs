@@ -6,7 +6,7 @@ use tidegate_model::{Health, OperationPhase, ResultCode, Task, Timestamp};
 /// Message of a hook that didn't have an object when it was stopped.
 pub(crate) const HOOK_TERMINATED: &str = "Terminated";
 
-/// Transient failures of calls about a task.
+/// Transient failures of calls for a task.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallFailures {
     /// Number of consecutive failures. The delay before the next call grows with this number, up to a limit.
@@ -26,8 +26,8 @@ pub struct AppliedRef {
     pub resource_version: String,
     /// `metadata.generation` after the write, or 0 for kinds that don't have a generation.
     pub generation: i64,
-    /// Time at which the answer was received. A hook's deadline is counted from this time, so a pause
-    /// postpones it.
+    /// Time at which the response was received, postponed by pauses. A hook's deadline is measured from this
+    /// time.
     pub at: Timestamp,
 }
 
@@ -59,7 +59,7 @@ pub enum Progress {
 /// State of a task of the plan, and the content of its result.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskState {
-    /// Progress.
+    /// Progress in the current attempt.
     pub progress: Progress,
     /// True if the manifest passed the dry run.
     pub checked: bool,
@@ -99,9 +99,9 @@ pub struct Occupant {
     pub operation: String,
     /// `metadata.uid` of that hook.
     pub uid: String,
-    /// `metadata.resourceVersion` of that hook when it was found.
+    /// `metadata.resourceVersion` of that hook when it was read.
     pub resource_version: String,
-    /// Time at which that hook was found.
+    /// Time at which that hook was observed.
     pub since: Timestamp,
 }
 
@@ -138,8 +138,8 @@ pub struct ObservedHealth {
 }
 
 impl TaskState {
-    /// Returns true if the object of a prune, or a resource that must be recreated, is being deleted and
-    /// hasn't been observed to be missing yet.
+    /// Returns true if the object of a prune, or a resource that must be recreated, is being deleted and its
+    /// removal hasn't been observed yet.
     pub(crate) fn is_being_deleted(&self, task: &Task) -> bool {
         let is_deleting = matches!(self.progress, Progress::Deleting { .. });
         !task.is_hook() && is_deleting && self.status.is_none()

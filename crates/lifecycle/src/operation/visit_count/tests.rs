@@ -1,5 +1,5 @@
-//! The amount of work depends on what happened, not on the size of the wave. The tests count the work instead
-//! of measuring time.
+//! Tests that the amount of work depends on the number of changes, not on the size of the wave. The tests
+//! count task visits instead of measuring time.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code")]
 
 use std::sync::Arc;
@@ -65,7 +65,7 @@ fn answer_for(command: &TaskCommand) -> Answer {
     }
 }
 
-/// Answers commands in flight until none are left.
+/// Completes commands in flight until none are left.
 fn answer_all(runner: &mut SyncRunner, millis: i64) {
     loop {
         let commands = std::mem::take(&mut runner.effects_mut().commands);
@@ -83,8 +83,8 @@ fn answer_all(runner: &mut SyncRunner, millis: i64) {
     }
 }
 
-/// Creates an operation in which a wave of this size is waiting for health and is followed by another wave.
-/// With `of_hooks`, the wave consists of hooks.
+/// Creates an operation in which a wave of the given size is waiting for health and is followed by another
+/// wave. With `of_hooks`, the wave consists of hooks.
 fn runner_awaiting_health(width: u32, of_hooks: bool) -> SyncRunner {
     let mut runner = Runner::new(Outbox::default());
     let begin = Input::Request { operation: id(), request: Box::new(request()), targets: DIGEST, plan: None };

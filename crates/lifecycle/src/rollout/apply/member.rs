@@ -1,4 +1,4 @@
-//! Application of events about one Application.
+//! Applies events about one Application.
 
 use tidegate_model::{OperationPhase, Timestamp};
 

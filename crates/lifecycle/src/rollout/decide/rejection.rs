@@ -1,10 +1,10 @@
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The answer is late or repeated, and can be ignored without harm.
-    #[error("unexpected answer in state {state}")]
+    /// The input is late or repeated, and is safe to ignore.
+    #[error("unexpected input in state {state}")]
     Stale {
-        /// State in which the answer isn't expected.
+        /// State in which the input isn't expected.
         state: String,
     },
     /// No rollout has begun yet.

@@ -1,4 +1,4 @@
-//! Handling of reports about operations, Applications and gates.
+//! Handling of reports on operations, Applications and gates.
 
 use tidegate_model::{OperationId, OperationPhase, Timestamp};
 
@@ -8,8 +8,8 @@ use crate::rollout::input::{MemberObservation, OperationReport};
 use crate::rollout::messages::missing_approval_message;
 use crate::rollout::state::{Member, Progress, Rollout, Stage};
 
-/// Reason for a closed gate whose open verdict was withdrawn after an engine restart.
-const AWAITING_NEW_ANSWER: &str = "waiting for a new answer after a restart";
+/// Reason that a gate is closed if its open verdict was withdrawn after an engine restart.
+const AWAITING_NEW_ANSWER: &str = "waiting for a new result after a restart";
 
 /// Returns an Application that a step selects.
 fn find_member<'a>(rollout: &'a Rollout, name: &str) -> Option<&'a Member> {
@@ -109,9 +109,9 @@ pub(super) fn handle_stopped_operation(
     }
 }
 
-/// Handles an observation of an Application. The operation that brought the Application to its state is
-/// decisive. If the observation doesn't contain an operation newer than the known ones, it isn't evidence,
-/// even if the Application is Healthy.
+/// Handles an observation of an Application. Only the operation that brought the Application to its current
+/// state counts. An observation without an operation newer than the known ones isn't evidence, even if the
+/// Application is Healthy.
 pub(super) fn handle_observation(
     rollout: &Rollout,
     name: &str,

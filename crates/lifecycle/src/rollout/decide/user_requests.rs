@@ -1,4 +1,4 @@
-//! User requests about a running rollout.
+//! User requests that affect a running rollout.
 
 use tidegate_model::Timestamp;
 

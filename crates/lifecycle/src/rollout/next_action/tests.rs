@@ -25,7 +25,7 @@ fn every_wait_has_a_next_action() {
             Wait::Gate("freeze", "it is Friday"),
             "nothing to do; it continues when the gate freeze opens (it is Friday)".to_owned(),
         ),
-        (Wait::Gates, "nothing to do; it continues when its gates have answered".to_owned()),
+        (Wait::Gates, "nothing to do; it continues when its gates have reported their results".to_owned()),
         (
             Wait::FailedMember("a"),
             format!("`tidegate appset retry argocd/fleet --app a` retries it once the cause is fixed; {skip}"),

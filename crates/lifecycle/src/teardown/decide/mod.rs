@@ -213,7 +213,7 @@ fn members_in_scope<'a>(
             let reason = || {
                 let steps = teardown.order.step_count().saturating_sub(1);
                 let members = list_by_step(teardown, |_| true);
-                format!("there is no step {number}; number of steps in the order: {steps}; {members}")
+                format!("there is no step {number} (steps in the deletion order: {steps}); {members}")
             };
             Ok(teardown.members_in_step(step.ok_or_else(reason)?).collect())
         }

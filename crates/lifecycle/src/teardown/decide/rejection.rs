@@ -1,10 +1,10 @@
 /// Reason why an input was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejection {
-    /// The answer is late or repeated, and can be ignored without harm.
-    #[error("unexpected answer in state {state}")]
+    /// The input is late or repeated, and is safe to ignore.
+    #[error("unexpected input in state {state}")]
     Stale {
-        /// State in which the answer isn't expected.
+        /// State in which the input isn't expected.
         state: String,
     },
     /// No teardown has begun yet.
@@ -41,8 +41,8 @@ pub enum Rejection {
     NotPaused,
     /// Other clients delete or release the Applications, so the teardown doesn't control them.
     #[error(
-        "its Applications are deleted or released all at once, and this teardown only records the result; it cannot be paused, \
-         skipped or terminated"
+        "the Applications are deleted or released all at once, and this teardown only records the result, so \
+         it cannot be paused, skipped or terminated"
     )]
     Witnessed,
     /// The specified Applications can't be skipped.

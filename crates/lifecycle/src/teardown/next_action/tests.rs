@@ -15,13 +15,16 @@ fn every_wait_has_a_next_action() {
                 "`tidegate app explain argocd/a` shows its deletion, which is waiting for its finalizer; {skip}"
             ),
         ),
-        (Wait::Deletion("a"), format!("nothing to do; it continues when Application a is gone; {skip}")),
+        (
+            Wait::Deletion("a"),
+            format!("nothing to do; it continues when Application a no longer exists; {skip}"),
+        ),
         (
             Wait::Witnessed,
             "nothing to do; it continues when its Applications are deleted or released".to_owned(),
         ),
         (Wait::NextStep, "nothing to do; it continues when the next step starts".to_owned()),
-        (Wait::Completed, "nothing to do; its Applications are gone or released".to_owned()),
+        (Wait::Completed, "nothing to do; all Applications are deleted or released".to_owned()),
         (
             Wait::Unfinished,
             "`tidegate appset retry argocd/fleet` starts it again once the cause is fixed".to_owned(),

@@ -176,7 +176,7 @@ fn steps_keep_their_numbers_in_the_strategy() {
         at(6_500),
     );
     let refused = refused.unwrap_err().to_string();
-    assert!(refused.contains("there is no step 4; number of steps in the order: 3"), "{refused}");
+    assert!(refused.contains("there is no step 4 (steps in the deletion order: 3)"), "{refused}");
     let mut all_at_once = World::new(request_with_order("AllAtOnce"));
     all_at_once.run_until(500);
     assert_eq!(view(all_at_once.state()).unwrap().message, "deleting all Applications");
@@ -336,7 +336,7 @@ fn a_rejected_skip_lists_the_possible_members() {
     };
     let all = "step 3: web-a, web-b; step 2: db-a, db-b; step 1: config-a, config-b; not in any step: x";
     let unknown = refused(Scope::Step(4));
-    assert_eq!(unknown, format!("there is no step 4; number of steps in the order: 3; {all}"));
+    assert_eq!(unknown, format!("there is no step 4 (steps in the deletion order: 3); {all}"));
     let unknown = refused(Scope::Member("y".into()));
     assert!(unknown.contains("Application y of ") && unknown.ends_with(&format!("; {all}")), "{unknown}");
     let rest = "these can be skipped now: step 3: web-b; step 2: db-b; step 1: config-a, config-b; not in any step: x";

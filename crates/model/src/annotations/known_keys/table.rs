@@ -12,10 +12,10 @@ use crate::annotations::{
 };
 use crate::argo::support::Support;
 
-/// Known annotation.
+/// An annotation that Tidegate knows.
 #[derive(Clone, Copy, Debug)]
 pub struct Annotation {
-    /// Key.
+    /// Key, including the prefix.
     pub key: &'static str,
     /// Kind of resource on which the annotation has an effect.
     pub subject: AnnotationSubject,

@@ -167,7 +167,7 @@ pub struct ClusterGenerator {
     /// Additional parameters by name, available as `values.NAME` in templates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub values: BTreeMap<String, String>,
-    /// True if a single parameter set is generated, which lists all clusters as `clusters`.
+    /// True to generate a single parameter set that lists all clusters as `clusters`.
     #[serde(default, skip_serializing_if = "is_false")]
     pub flat_list: bool,
     /// Fields that override those of `spec.template`.
@@ -262,7 +262,7 @@ pub struct ClusterDecisionResourceGenerator {
     pub rest: UnknownFields,
 }
 
-/// Generator of every combination of the parameter sets of two generators.
+/// Generator that combines every parameter set of one generator with every parameter set of another.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct MatrixGenerator {
     /// Two generators. The second is a template that is rendered with the first generator's parameters.
@@ -277,7 +277,7 @@ pub struct MatrixGenerator {
     pub rest: UnknownFields,
 }
 
-/// Generator of the parameter sets of one generator, overridden by those of other generators.
+/// Generator that overrides the parameter sets of one generator with those of other generators.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct MergeGenerator {

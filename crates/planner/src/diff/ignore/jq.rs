@@ -89,10 +89,10 @@ def objects: select(type == "object");
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum JqError {
     /// The expression is too long or nested too deeply.
-    #[error("it is too large; use at most {LENGTH_MAX} characters and {NESTING_MAX} levels of brackets")]
+    #[error("too large; use at most {LENGTH_MAX} characters and {NESTING_MAX} levels of brackets")]
     TooLarge,
     /// The expression is not valid jq.
-    #[error("it is not valid jq")]
+    #[error("not valid jq")]
     Syntax,
     /// The expression contains something that doesn't select fields.
     #[error(
@@ -101,7 +101,8 @@ pub enum JqError {
     NotAPath(String),
     /// Evaluating the expression could take too long.
     #[error(
-        "it could take too long; use `..`, lists, commas and `//` less often, or split it into several expressions"
+        "evaluation could take too long; use `..`, lists, commas and `//` less often, or split it into \
+         several expressions"
     )]
     TooMuchWork,
 }
@@ -171,7 +172,7 @@ struct WorkEstimate {
 
 impl WorkEstimate {
     /// Returns the number of ways in which an expression can reach the same value. Rejects expressions that
-    /// don't only select fields.
+    /// do anything other than select fields.
     fn count_paths(&mut self, term: &Term<&str>) -> Result<usize, JqError> {
         let refused = |what: &str| Err(JqError::NotAPath(what.to_owned()));
         Ok(match term {

@@ -57,7 +57,8 @@ fn managed_fields_of(value: &Value) -> Value {
     Value::Object(notes)
 }
 
-/// Returns the object after it was created or replaced, including changes by its controller.
+/// Returns the object as it looks in the cluster after being created or replaced, including changes made by
+/// its controller.
 fn live_object(target: &Object) -> Object {
     let mut value = with_server_defaults(target).as_value().clone();
     let mut ours = json!({"f:spec": managed_fields_of(&value["spec"])});
@@ -94,7 +95,7 @@ fn server_defaults_are_not_a_difference() {
             "{kind}: the managed fields alone are not enough"
         );
         assert_eq!(changed_paths(&target, &live, &with_server_defaults(&target)), [""; 0], "{kind}");
-        // If the object is applied from now on, fields that Tidegate owns through updates are taken over as
+        // If the object is applied later, Tidegate takes over the fields that it owns through updates, as
         // before.
         let mut applied = target.clone();
         applied.set_annotation("argocd.argoproj.io/sync-options", "Prune=false");

@@ -51,7 +51,7 @@ const TOKENS: [Row; 28] = [
     (
         "another issuer",
         |m| m.twist = |claims| drop(claims.insert("iss".to_owned(), json!("https://evil.example"))),
-        "has another issuer",
+        "was not issued by the configured issuer",
     ),
     (
         "several issuers",
@@ -61,23 +61,23 @@ const TOKENS: [Row; 28] = [
                 claims.insert("iss".to_owned(), json!([own, "https://evil.example"]));
             }
         },
-        "has another issuer",
+        "was not issued by the configured issuer",
     ),
     (
         "another audience",
         |m| m.twist = |claims| drop(claims.insert("aud".to_owned(), json!("other"))),
-        "has another audience",
+        "is not intended for this service",
     ),
-    ("no audience", |m| m.twist = |claims| drop(claims.remove("aud")), "has another audience"),
+    ("no audience", |m| m.twist = |claims| drop(claims.remove("aud")), "is not intended for this service"),
     (
         "several audiences without an authorized party",
         |m| m.twist = |claims| drop(claims.insert("aud".to_owned(), json!(["tidegate", "other"]))),
-        "has another audience",
+        "is not intended for this service",
     ),
     (
         "issued to another client",
         |m| m.twist = |claims| drop(claims.insert("azp".to_owned(), json!("other"))),
-        "has another audience",
+        "is not intended for this service",
     ),
     ("over", |m| m.twist = |claims| drop(claims.insert("exp".to_owned(), json!(now() - 120))), "has expired"),
     ("no end", |m| m.twist = |claims| drop(claims.remove("exp")), "has no expiry time"),
@@ -99,9 +99,13 @@ const TOKENS: [Row; 28] = [
     (
         "another nonce",
         |m| m.twist = |claims| drop(claims.insert("nonce".to_owned(), json!("x"))),
-        "has another nonce",
+        "has a nonce that does not match the request",
     ),
-    ("no nonce", |m| m.twist = |claims| drop(claims.remove("nonce")), "has another nonce"),
+    (
+        "no nonce",
+        |m| m.twist = |claims| drop(claims.remove("nonce")),
+        "has a nonce that does not match the request",
+    ),
     ("nobody", |m| m.twist = |claims| drop(claims.insert("sub".to_owned(), json!(""))), "has no subject"),
     (
         "a name with a line in it",

@@ -357,8 +357,9 @@ impl ActorState {
         let is_fight = self.overwrites.is_conflict(now);
         let text = is_fight.then(|| {
             format!(
-                "another client keeps overwriting its status, which is restored at most every {} s: look up the client in \
-                 metadata.managedFields; only one controller may manage an application",
+                "another client keeps overwriting the application's status, which is restored at most every \
+                 {} s: look up the client in metadata.managedFields; only one controller may manage an \
+                 application",
                 RESTORE_INTERVAL.as_secs()
             )
         });
@@ -422,7 +423,8 @@ impl ActorState {
             _ => "; the requested operation starts when the status is stored",
         };
         let message = format!(
-            "cannot store its status, so other clients see an outdated one: {reason}; retried every {} s{begins}",
+            "cannot store the application's status, so other clients see an outdated one: {reason}; retrying \
+             every {} s{begins}",
             RETRY_DELAY.as_secs()
         );
         let kind = ConditionType::Other(FAILED_WRITE_CONDITION.to_owned());

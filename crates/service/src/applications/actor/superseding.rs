@@ -40,8 +40,9 @@ impl ActorState {
         }
         let refused = self.set_operation(supersede::normalize_written_request(request), None).err().map(|reason| {
             format!(
-                "the operation in the resource is rejected: {reason}; set {POLICY_INFO} in its info to queue or supersede to run it after \
-                 the running operation or instead of it"
+                "the operation in the resource is rejected: {reason}; to run it after the running operation, \
+                 set {POLICY_INFO} in its info to queue; to replace the running operation, set it to \
+                 supersede"
             )
         });
         self.set_condition(OPERATION_REFUSED_CONDITION, refused.as_slice(), self.now());

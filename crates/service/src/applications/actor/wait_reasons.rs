@@ -40,7 +40,8 @@ impl ActorState {
         let cycle = self.dependency_cycle();
         let found = cycle.as_ref().map(|cycle| {
             format!(
-                "{} forms a cycle: {cycle}; remove one of these dependencies; until then, none of these applications is synced",
+                "{} forms a cycle: {cycle}; remove one of these dependencies; until then, none of these \
+                 applications will be synced",
                 dependencies::DEPENDS_ON
             )
         });
@@ -137,12 +138,13 @@ impl ActorState {
         let Some(keep) =
             self.shared.dependencies.blocking_dependents(&self.key, &self.shared.application_cache)
         else {
-            return Some("the list of Applications that depend on it".to_owned());
+            return Some("the list of Applications that depend on this one".to_owned());
         };
         keep.first().map(|(other, found)| match found.is_deleting() {
-            true => format!("{other}, which depends on it, to be deleted first"),
+            true => format!("{other}, which depends on this Application, to be deleted first"),
             false => format!(
-                "{other}, which depends on it: delete {other} first, or remove this dependency from its annotation {}",
+                "{other}, which depends on this Application: delete {other} first, or remove this dependency \
+                 from its annotation {}",
                 dependencies::DEPENDS_ON
             ),
         })

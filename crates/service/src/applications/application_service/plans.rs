@@ -163,7 +163,7 @@ impl ApplicationService {
                     "plan {short} is not the newest of application {key}; the newest is {}",
                     newest.get(..12).unwrap_or(&newest)
                 ),
-                None => format!("no sync of application {key} waits for plan {short} anymore"),
+                None => format!("no sync of application {key} is still waiting for plan {short}"),
             }));
         }
         let checked = policy.check_approval(
@@ -252,12 +252,14 @@ impl ApplicationService {
                 Ok((line, plan))
             }
             (Some(_), more) => {
-                Err(unknown(format!("it is the prefix of {} plans; use more digits", more.saturating_add(1))))
+                let plans = more.saturating_add(1);
+                Err(unknown(format!("the hash is the prefix of {plans} plans; use more digits")))
             }
             (None, _) => Err(unknown(match (newest, &key) {
                 (Some(newest), Some(key)) => {
                     format!(
-                        "the newest plan of application {key} is {newest}; `tidegate app plans {key}` lists all"
+                        "the newest plan of application {key} is {newest}; `tidegate app plans {key}` lists \
+                         all plans"
                     )
                 }
                 (None, Some(key)) => {
@@ -314,11 +316,7 @@ impl ApplicationService {
 
 impl PlanSummary {
     /// Summarizes a plan's metadata, state, missing approval, and the reason for the request.
-    fn new(
-        line: &StoredPlanMetadata,
-        state: PlanState,
-        (missing, reason): (Option<String>, String),
-    ) -> Self {
+    fn new(line: &StoredPlanMetadata, state: PlanState, (missing, reason): (Option<String>, String)) -> Self {
         let AppKey { namespace, name } = AppKey::parse(&line.application);
         let number = |count: &usize| u64::try_from(*count).unwrap_or(u64::MAX);
         Self {

@@ -36,8 +36,9 @@ impl Destinations {
             && let Some(given) = user_credential(&declaration.connection)
         {
             declaration.problem = Some(format!(
-                "its config has {given}, but on the local cluster this process uses only its own credentials; remove that from the config, \
-                 or start `tidegate serve` with those credentials"
+                "its config has {given}, but on the local cluster this process uses only its own \
+                 credentials; remove those settings from the config, or start `tidegate serve` with those \
+                 credentials"
             ));
         }
         declaration.connection.exec = None;

@@ -112,7 +112,8 @@ impl GlobalProjects {
     /// Returns the message for a global project that doesn't exist.
     pub fn missing_message(name: &str) -> String {
         format!(
-            "its global project {name} does not exist; create it, or change {GLOBAL_PROJECTS_KEY} in the ConfigMap {CONFIG_MAP}"
+            "the global project {name} does not exist; create it, or change {GLOBAL_PROJECTS_KEY} in the \
+             ConfigMap {CONFIG_MAP}"
         )
     }
 }

@@ -312,7 +312,8 @@ async fn without_projects_only_unrestricted_operations_continue() {
         let text = format!("{} {:?}", view.message, view.resources);
         assert_eq!(view.phase, expected, "{text}");
         assert!(
-            is_implicit || text.contains("project 'shop', whose policy this process does not know"),
+            is_implicit
+                || text.contains("project 'shop', and this process does not have the project's policy"),
             "{text}"
         );
         engine.shutdown().await;
@@ -490,7 +491,7 @@ async fn current_rules_of_global_projects_apply_to_matching_projects() {
     assert_eq!(refusal("shop"), "");
     // If the global project or the setting is missing, the restrictions aren't known.
     projects.set_projects(set(None));
-    assert!(refusal("shop").contains("its global project platform does not exist"), "{}", refusal("shop"));
+    assert!(refusal("shop").contains("the global project platform does not exist"), "{}", refusal("shop"));
     set_globals(global_projects_from_list(&json!("[")));
     assert!(refusal("shop").contains("globalProjects in the ConfigMap argocd-cm"), "{}", refusal("shop"));
     assert_eq!(set_globals(GlobalProjects::Unread), names(&["default", "shop"]));

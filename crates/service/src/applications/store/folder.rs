@@ -392,10 +392,10 @@ impl FolderPoller {
             let mut stored = StoredApplication::clone(stored);
             stored.problem = Some(match bare.as_deref() {
                 _ if is_unsure => {
-                    unreconciled_message("it is not in any readable file", &problems.join("; "))
+                    unreconciled_message("the document is not in any readable file", &problems.join("; "))
                 }
-                Some(bare) => unreconciled_message("it is not in any file", bare),
-                None => "it is not in any file; the folder is read again before it is treated as deleted"
+                Some(bare) => unreconciled_message("the document is not in any file", bare),
+                None => "the document is not in any file; the folder is read again before it is treated as deleted"
                     .to_owned(),
             });
             current.insert(key.clone(), Arc::new(stored));

@@ -130,7 +130,7 @@ impl GeneratedApplications {
         let (key, desired) = (AppKey::of(application), &application.metadata);
         let Some(mut there) = self.get(&key)? else {
             return Ok(WriteResult::Outdated(format!(
-                "application {key} is gone or is now defined in a file"
+                "application {key} no longer exists or is now defined in a file"
             )));
         };
         let found = &there.metadata;

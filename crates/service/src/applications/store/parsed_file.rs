@@ -57,13 +57,16 @@ const APPSET_KIND: &str = "ApplicationSet";
 
 /// Returns the message for an Application that keeps its earlier state.
 pub(crate) fn unreconciled_message(reason: &str, problem: &str) -> String {
-    format!("{reason}, so its last valid version stays unchanged until this is fixed: {problem}")
+    format!("{reason}, so its last valid version remains in effect until this is fixed: {problem}")
 }
 
 /// Returns the message for a document that occurs in two places. It isn't reconciled, because the intended
 /// document isn't known.
 pub(super) fn duplicate_message(first: &str, other: &str) -> String {
-    format!("it is defined in both {first} and {other}, so it is not managed until one of them is removed")
+    format!(
+        "the resource is defined in both {first} and {other}, so it is not managed until one definition is \
+         removed"
+    )
 }
 
 /// First location of each document in a file.
@@ -136,7 +139,7 @@ impl ParsedFile {
             self.appsets.entry(key).or_default().problem.get_or_insert(problem);
         }
         for (key, problem) in self.sort_errors(errors, APPLICATION_KIND) {
-            let problem = unreconciled_message("its document is invalid", &problem);
+            let problem = unreconciled_message("the document is invalid", &problem);
             let known = before.get(&key).map(|known| known.application.clone());
             let application = known.unwrap_or_else(|| unreadable_application(&key));
             let stored = StoredApplication { application, problem: Some(problem.clone()), lost_state: None };
@@ -146,7 +149,7 @@ impl ParsedFile {
         self.keep_unreadable_appsets(sets);
         self.can_hide_projects = self.has_unknown_applications && can_name_projects(&content);
         if self.has_unknown_applications {
-            let problem = unreconciled_message("its file is invalid", &self.problems.join("; "));
+            let problem = unreconciled_message("the file is invalid", &self.problems.join("; "));
             for (key, mut stored) in before {
                 Arc::make_mut(&mut stored).problem = Some(problem.clone());
                 self.applications.entry(key).or_insert(stored);
@@ -162,12 +165,12 @@ impl ParsedFile {
     fn keep_unreadable_appsets(&mut self, before: BTreeMap<AppKey, ParsedAppSet>) {
         let hidden = self
             .has_unknown_applications
-            .then(|| unreconciled_message("its file is invalid", &self.problems.join("; ")));
+            .then(|| unreconciled_message("the file is invalid", &self.problems.join("; ")));
         for (key, before) in before {
             match (self.appsets.get_mut(&key), &hidden) {
                 (Some(now), _) if now.appset.is_none() && before.appset.is_some() => {
                     now.appset = before.appset;
-                    let message = |problem: String| unreconciled_message("its document is invalid", &problem);
+                    let message = |problem: String| unreconciled_message("the document is invalid", &problem);
                     now.problem = now.problem.take().map(message);
                 }
                 (None, Some(problem)) => {
@@ -193,10 +196,10 @@ impl ParsedFile {
     /// Keeps the earlier content of an unreadable file, just as a control plane rejects invalid content.
     fn keep_content(&mut self, problem: String) {
         for stored in self.applications.values_mut() {
-            Arc::make_mut(stored).problem = Some(unreconciled_message("its file is invalid", &problem));
+            Arc::make_mut(stored).problem = Some(unreconciled_message("the file is invalid", &problem));
         }
         for read in self.appsets.values_mut() {
-            read.problem = Some(unreconciled_message("its file is invalid", &problem));
+            read.problem = Some(unreconciled_message("the file is invalid", &problem));
         }
         (self.problems, self.has_unknown_applications) = (vec![problem], true);
     }
@@ -335,7 +338,7 @@ fn parse_application(
                 .map_or_else(|_| bare(), |metadata| Application { metadata, ..Application::default() });
             (
                 application,
-                Some(unreconciled_message("its document is invalid", &format!("{}: {error}", document()))),
+                Some(unreconciled_message("the document is invalid", &format!("{}: {error}", document()))),
             )
         }
     };

@@ -112,8 +112,8 @@ impl PolledFolder {
     pub fn missing_files_reason(&self) -> Option<String> {
         self.has_had_no_files().then(|| {
             format!(
-                "{}: the folder contains no manifests, so its previous contents stay in effect; add a file, such as an empty none.yaml, if \
-                 this is intended",
+                "{}: the folder contains no manifests, so its previous contents remain in effect; add a \
+                 file, such as an empty none.yaml, if this is intended",
                 self.folder.display()
             )
         })
@@ -323,7 +323,8 @@ impl PolledFolder {
         (self.initial_content, self.is_initial_confirmed) = (InitialContent::Missing, false);
         let folder = self.folder.display();
         Some(format!(
-            "{folder}: the folder was replaced by one without manifests; its previous contents stay in effect"
+            "{folder}: the folder was replaced by one without manifests; its previous contents remain in \
+             effect"
         ))
     }
 
@@ -342,7 +343,7 @@ impl PolledFolder {
             // Keep the earlier content, because it wasn't deleted on purpose.
             Err(error) => {
                 let problem =
-                    format!("{}: {error}; its previous contents stay in effect", self.folder.display());
+                    format!("{}: {error}; its previous contents remain in effect", self.folder.display());
                 return (self.known_files(), vec![problem]);
             }
         };

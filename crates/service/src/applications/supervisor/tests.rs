@@ -31,8 +31,9 @@ async fn a_fault_affects_only_its_application_and_ends_when_that_changes() {
     environment.write(&poisoned);
     let text = environment.wait_until("bad", |app, _| fault_message(app)).await;
     let times = super::RESTARTS_MAX + 1;
-    let expected =
-        format!("it failed {times} times with an internal error and is not managed until it changes");
+    let expected = format!(
+        "the application failed {times} times with an internal error and will not be managed until it changes"
+    );
     assert!(text.starts_with(&expected), "{text}");
     let (reply, answer) = oneshot::channel();
     let request = Box::new(OperationRequest { sync: Some(SyncOperation::default()), ..Default::default() });

@@ -286,7 +286,7 @@ impl ActorState {
                 if self.teardowns.running.is_none() && self.failure.is_none() {
                     let reason = self
                         .describe_incomplete_deletion()
-                        .unwrap_or_else(|| "its ordered deletion was not started".to_owned());
+                        .unwrap_or_else(|| "the ordered deletion was not started".to_owned());
                     self.failure = Some(write_failure(ConditionReason::DeleteApplicationError, &reason));
                 }
             }
@@ -403,7 +403,7 @@ impl ActorState {
         if self.recall_at.take().is_some() {
             drop((self.recall_rollout().await, self.recall_teardown().await));
         }
-        self.end_rollout("the ApplicationSet is gone").await;
+        self.end_rollout("the ApplicationSet no longer exists").await;
         if self.teardowns.running.is_none() {
             self.record_removal().await;
         }
@@ -411,7 +411,7 @@ impl ActorState {
             let request = Input::UserRequest {
                 request: UserRequest::Terminate,
                 by: ROLLOUT_REQUESTER.to_owned(),
-                reason: "the ApplicationSet is gone".to_owned(),
+                reason: "the ApplicationSet no longer exists".to_owned(),
             };
             drop(running.request(request).await);
             running.wait_until_over().await;

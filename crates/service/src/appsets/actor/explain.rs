@@ -68,9 +68,11 @@ impl ActorState {
             (None, Some(failure), None) => failure.message.clone(),
             (None, Some(failure), Some(explanation)) => format!("{explanation}; {}", failure.message),
             (None, None, Some(explanation)) => explanation.to_string(),
-            (None, None, None) if self.generated.is_none() => "it has not been processed yet".to_owned(),
+            (None, None, None) if self.generated.is_none() => {
+                "the ApplicationSet has not been processed yet".to_owned()
+            }
             (None, None, None) if self.is_rollout_pending() => {
-                "its progressive sync starts when the target revisions of its Applications are known"
+                "the progressive sync starts when the target revisions of the Applications are known"
                     .to_owned()
             }
             (None, None, None) => self.describe_members(owned),
@@ -151,7 +153,7 @@ impl ActorState {
     /// Describes that all Applications are as generated, or which ones aren't and why.
     fn describe_members(&self, owned: usize) -> String {
         if self.unmanaged.is_empty() {
-            return format!("its {owned} Applications match the generated ones");
+            return format!("all {owned} Applications match the generated ones");
         }
         let shown = self
             .unmanaged
@@ -161,7 +163,7 @@ impl ActorState {
         let shown = shown.collect::<Vec<_>>().join("; ");
         let more = self.unmanaged.len().saturating_sub(NAMED_APPLICATIONS_MAX);
         let more = if more == 0 { String::new() } else { format!("; and {more} more") };
-        format!("{} of its {owned} Applications are left unchanged: {shown}{more}", self.unmanaged.len())
+        format!("{} of {owned} Applications are left unchanged: {shown}{more}", self.unmanaged.len())
     }
 
     /// Adds the other operation that a Pending Application is waiting for before its sync can start.

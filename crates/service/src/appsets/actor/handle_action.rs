@@ -132,7 +132,8 @@ impl ActorState {
                 &self.set,
                 "retry",
                 format!(
-                    "its generators have no result yet, and a progressive sync starts only after they have one ({})",
+                    "the generators have not produced a result yet, and a progressive sync starts only after \
+                     that ({})",
                     failure.message
                 ),
             )

@@ -101,7 +101,7 @@ impl ActorState {
             }
             // A rollout of a previous ApplicationSet with this name must end first.
             RolloutStepDue::Start(_) if self.rollouts.running.is_some() => {
-                self.end_rollout("its ApplicationSet is gone").await
+                self.end_rollout("its ApplicationSet no longer exists").await
             }
             RolloutStepDue::Start(request) => {
                 let mut request = *request;

@@ -111,7 +111,7 @@ impl ActorState {
                 true
             }
             Err(error) => {
-                let message = format!("cannot record its deletion: {error}");
+                let message = format!("cannot record the deletion of the ApplicationSet: {error}");
                 self.failure.get_or_insert(write_failure(ConditionReason::DeleteApplicationError, &message));
                 false
             }

@@ -419,18 +419,18 @@ fn resolve_state(
     match document {
         // As in Kubernetes, a deletion can't be revoked.
         Some(_) if is_deleting => {
-            let problem = "its document is ignored until its deletion is complete";
+            let problem = "the document is ignored until the deletion of the ApplicationSet is complete";
             Ok((stored, Some(problem.to_owned())))
         }
         Some(ParsedAppSet { appset: Some(set), problem }) => Ok((update_from_document(stored, set), problem)),
         Some(ParsedAppSet { appset: None, problem }) => {
             let problem = problem.unwrap_or_default();
-            Ok((stored, Some(unreconciled_message("its document is invalid", &problem))))
+            Ok((stored, Some(unreconciled_message("the document is invalid", &problem))))
         }
         None if is_deleting => Ok((stored, None)),
         None => match hidden.and_then(|hidden| hidden.reason_for(&stored)) {
             Some(problem) => {
-                let problem = unreconciled_message("it is not in any readable file", problem);
+                let problem = unreconciled_message("the document is not in any readable file", problem);
                 Ok((stored, Some(problem)))
             }
             None => {

@@ -102,7 +102,7 @@ fn describe_member_event(event: &Event, order: &Order) -> RunEventBuilder {
             RunEventBuilder::for_application("presence-confirmed", member, "still exists").at(*at)
         }
         Event::Deleted { member, at } => {
-            RunEventBuilder::for_application("deleted", member, "is gone").at(*at)
+            RunEventBuilder::for_application("deleted", member, "was deleted").at(*at)
         }
         Event::Released { member, at } => RunEventBuilder::for_application(
             "released",

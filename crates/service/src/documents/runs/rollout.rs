@@ -219,7 +219,7 @@ fn describe_stop(then: &StopOutcome) -> (String, &'static str) {
         StopOutcome::Fail { message } => (format!(", and it counts as failed: {message}"), "fail"),
         StopOutcome::Assume => (", and it counts as Healthy".to_owned(), "assume-healthy"),
         StopOutcome::Skip(said) => (format!(", and it is skipped by {}", format_person(said)), "skip"),
-        StopOutcome::Go => (", because it is gone".to_owned(), "remove"),
+        StopOutcome::Go => (", because it no longer exists".to_owned(), "remove"),
         StopOutcome::RollBack => (", and it is rolled back".to_owned(), "roll-back"),
     };
     (format!("its operation is being stopped{reason}"), word)

@@ -22,7 +22,7 @@ impl Link {
         headers: &HeaderMap,
         body: Vec<u8>,
     ) -> Result<CompleteResponse, Problem> {
-        let to: Uri = url.parse().map_err(|_| Problem::new("its URL cannot be parsed"))?;
+        let to: Uri = url.parse().map_err(|_| Problem::new("the URL cannot be parsed"))?;
         let answer = self.send(method, &to, headers, body)?;
         let (status, headers) = (answer.status(), answer.headers().clone());
         let content = self.read_body(answer.into_body()).map_err(|problem| problem.with_hint(""))?;

@@ -76,7 +76,7 @@ impl Link {
         bytes: u64,
     ) -> Result<Arc<Self>, Problem> {
         let limits = network.limits;
-        let meant: Uri = address.parse().map_err(|_| Problem::new("its URL cannot be parsed"))?;
+        let meant: Uri = address.parse().map_err(|_| Problem::new("the URL cannot be parsed"))?;
         let barred = network.blocked_addresses(access);
         connector::check_host(meant.host().unwrap_or_default(), barred)?;
         let runtime = Builder::new_current_thread().enable_all().max_blocking_threads(1).build();
@@ -161,7 +161,7 @@ impl Link {
             request.headers_mut().insert(AUTHORIZATION, value.clone());
         }
         let answer =
-            self.wait_within(self.limits.response, "did not answer", self.client.request(request))?;
+            self.wait_within(self.limits.response, "did not respond", self.client.request(request))?;
         let answer = answer.map_err(|error| self.unreachable(&error, error.is_connect()))?;
         Ok(answer.map(|body| body.map_err(ConnectionError::from).boxed_unsync()))
     }
@@ -204,7 +204,7 @@ impl Link {
         url: &str,
         headers: &HeaderMap,
     ) -> Result<(Response<Body>, Uri), Problem> {
-        let mut at: Uri = url.parse().map_err(|_| Problem::new("its URL cannot be parsed"))?;
+        let mut at: Uri = url.parse().map_err(|_| Problem::new("the URL cannot be parsed"))?;
         for _ in 0..=self.limits.redirects {
             let answer = self.send(Method::GET, &at, headers, Vec::new())?;
             if !answer.status().is_redirection() || answer.status() == StatusCode::NOT_MODIFIED {
@@ -231,7 +231,7 @@ impl Link {
         headers: &HeaderMap,
         body: Vec<u8>,
     ) -> Result<Response<Body>, Problem> {
-        let to: Uri = url.parse().map_err(|_| Problem::new("its URL cannot be parsed"))?;
+        let to: Uri = url.parse().map_err(|_| Problem::new("the URL cannot be parsed"))?;
         self.check_response(self.send(Method::POST, &to, headers, body)?, &to)
     }
 

@@ -29,6 +29,6 @@ pub(crate) fn create_transport(
     link: &Arc<Link>,
 ) -> Result<Transport<HttpTransport>, Problem> {
     let url = gix::url::parse(address.to_string().as_str());
-    let url = url.map_err(|_| Problem::new("its URL cannot be parsed"))?;
+    let url = url.map_err(|_| Problem::new("the URL cannot be parsed"))?;
     Ok(Transport::new_http(HttpTransport::new(link), url, Protocol::V2, false))
 }

@@ -83,7 +83,7 @@ impl Network {
             AzureProof::Workload => {
                 let who = format!("the workload identity of Secret {}", issuer.secret);
                 let none = |reason: String| {
-                    Problem::new(format!("no token for {who}: {reason}")).with_hint(
+                    Problem::new(format!("cannot get a token for {who}: {reason}")).with_hint(
                         "label the pod with azure.workload.identity/use: \"true\", and annotate its service account with azure.workload.identity/client-id",
                     )
                 };

@@ -29,7 +29,7 @@ impl Network {
         let who = format!("the GitHub App of Secret {}", issuer.secret);
         let signed = app
             .signed_assertion(now)
-            .map_err(|error| Problem::new(format!("no token for {who}: {error}")))?;
+            .map_err(|error| Problem::new(format!("cannot get a token for {who}: {error}")))?;
         let asked =
             TokenRequest { server: format!("GitHub at {}", app.base()), who, assertion: &signed, now };
         let link = self.link_to_issuer(app.base(), issuer, access, SecretText(signed.clone()));

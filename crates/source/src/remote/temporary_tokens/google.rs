@@ -37,7 +37,8 @@ impl Network {
         let claims = claims.into_iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
         let key_id = Some(account.key_id.as_str()).filter(|id| !id.is_empty());
         let signed = RsaKey::from_pem(&account.key.0).and_then(|key| key.jwt(key_id, claims, now));
-        let signed = signed.map_err(|error| Problem::new(format!("no token for {who}: {error}")))?;
+        let signed =
+            signed.map_err(|error| Problem::new(format!("cannot get a token for {who}: {error}")))?;
         let asked =
             TokenRequest { server: format!("Google at {}", account.token_uri), who, assertion: &signed, now };
         let hints = Hints {

@@ -30,12 +30,12 @@ pub(super) struct TokenRequest<'a> {
 impl TokenRequest<'_> {
     /// Creates a problem with a reason.
     pub fn error(&self, text: &str) -> Problem {
-        Problem::new(format!("no token for {}: {} {text}", self.who, self.server))
+        Problem::new(format!("cannot get a token for {}: {} {text}", self.who, self.server))
     }
 
     /// Creates a problem for a failed connection.
     pub fn connection_error(&self, problem: Problem) -> Problem {
-        let what = format!("no token for {}: {}: {}", self.who, self.server, problem.message);
+        let what = format!("cannot get a token for {}: {}: {}", self.who, self.server, problem.message);
         Problem { message: what, ..problem }
     }
 

@@ -34,7 +34,7 @@ fn mismatching_objects_are_rejected_by_name() {
     stage.objects.set_responses(respond_with(&[CONTENT], stage.own_downloads()));
     assert_eq!(stage.content(), CONTENT);
     stage.bench.commit("app/a.yaml", &pointer_to(&right, 7));
-    assert!(stage.error().contains("its object has 61 bytes instead of 7"));
+    assert!(stage.error().contains("the object has 61 bytes instead of 7"));
 }
 
 #[test]
@@ -59,7 +59,7 @@ fn missing_objects_are_named() {
     stage.objects.set_responses(|_| answer(401, &json!({"message": "hunter2"})));
     says(&["401", "does not accept the credentials of Secret given"]);
     stage.objects.set_responses(|_| answer(200, &json!({"objects": []})));
-    says(&["response does not contain it"]);
+    says(&["response does not contain the object"]);
     stage.objects.set_responses(|_| answer(200, &json!(["hunter2"])));
     says(&["is not a Git LFS response"]);
     stage.objects.set_responses(|_| answer(200, &json!({"transfer": "tus", "objects": []})));

@@ -183,7 +183,7 @@ fn rejected_identities() {
     });
     let error = stage.error();
     let who = format!(
-        "no token for the service principal {CLIENT} of Secret given: Azure at {}",
+        "cannot get a token for the service principal {CLIENT} of Secret given: Azure at {}",
         stage.github.url()
     );
     assert!(error.contains(&who), "{error}");
@@ -205,7 +205,8 @@ fn a_missing_workload_identity_names_the_variables() {
     let error = stage.error();
     assert!(
         error.contains(
-            "no token for the workload identity of Secret given: AZURE_TENANT_ID is not set; label the pod"
+            "cannot get a token for the workload identity of Secret given: AZURE_TENANT_ID is not set; label \
+             the pod"
         ),
         "{error}"
     );

@@ -107,7 +107,9 @@ fn rejected_accounts() {
     });
     let error = stage.error();
     assert!(
-        error.contains(&format!("no token for the account {EMAIL} of Secret given: Google at {uri}")),
+        error.contains(&format!(
+            "cannot get a token for the account {EMAIL} of Secret given: Google at {uri}"
+        )),
         "{error}"
     );
     assert!(error.contains("(Invalid JWT Signature. ***); check gcpServiceAccountKey"), "{error}");

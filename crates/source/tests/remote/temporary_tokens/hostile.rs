@@ -38,7 +38,10 @@ fn responses_without_a_token() {
     ] {
         stage.github.set_responses(move |_| answer.clone());
         let error = stage.error();
-        assert!(error.contains("no token for the GitHub App of Secret given: GitHub at "), "{error}");
+        assert!(
+            error.contains("cannot get a token for the GitHub App of Secret given: GitHub at "),
+            "{error}"
+        );
         assert!(error.contains(expected), "{expected}: {error}");
         assert_eq!(stage.token_requests().len(), 1, "{expected}");
     }
@@ -55,14 +58,14 @@ fn an_unresponsive_token_server_times_out() {
     let no_answer: fn(&mut RemoteLimits) = |limits| limits.response = SHORT;
     let no_more: fn(&mut RemoteLimits) = |limits| limits.idle = SHORT;
     for (limit, answer, expected) in [
-        (no_answer, ServerResponse::None, "did not answer within"),
+        (no_answer, ServerResponse::None, "did not respond within"),
         (no_more, ServerResponse::Incomplete, "sent nothing within"),
     ] {
         let Some(stage) = TokenFixture::with(limit) else { return };
         stage.set_credentials(stage.app("repository", &[]));
         stage.github.set_responses(move |_| answer.clone());
         let error = stage.error();
-        assert!(error.contains("no token for ") && error.contains(expected), "{error}");
+        assert!(error.contains("cannot get a token for ") && error.contains(expected), "{error}");
     }
 }
 

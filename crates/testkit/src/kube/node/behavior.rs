@@ -22,7 +22,7 @@ pub(super) struct ObjectOutcome {
 const OWNER_DEPTH_MAX: usize = 4;
 
 impl Node {
-    /// Counts the creations of objects with this name.
+    /// Counts the creations of objects with the given name.
     pub(super) fn count_creation(&self, object: &Object) -> usize {
         let mut births = self.creations.lock().unwrap();
         let uids = births.entry(object.key().to_string()).or_default();

@@ -27,7 +27,7 @@ use super::{ApiClient, CallError};
 /// Durations of pod transitions.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PodTimings {
-    /// Time until a pod becomes ready, unless an annotation sets another time.
+    /// Time until a pod becomes ready, unless an annotation sets a different time.
     pub(super) ready_after: Duration,
     /// Time that a pod takes to terminate after it is deleted.
     pub(super) grace: Duration,
@@ -38,7 +38,7 @@ const NODE_NAME: &str = "sim-node";
 /// Delay before a failed call to the API server is retried.
 const RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Handling of the objects of a kind.
+/// Handling of a kind's objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ObjectHandling {
     /// The objects run.
@@ -68,7 +68,7 @@ const AUTOSCALERS: [&str; 2] = ["autoscaling/v2", "autoscaling/v2beta2"];
 struct Node {
     client: ApiClient,
     timings: PodTimings,
-    /// Work that was started: UID of the object and name of the work.
+    /// Work that was started, as the object's UID and the name of the work.
     started_work: Mutex<HashSet<(String, String)>>,
     /// UIDs of objects by kind, namespace and name, in order of creation.
     creations: Mutex<HashMap<String, Vec<String>>>,
@@ -138,7 +138,7 @@ impl Node {
     }
 
     fn handle_object(self: &Arc<Self>, path: &str, care: ObjectHandling, mut value: Value) {
-        // List items lack their type.
+        // List items don't contain their type.
         let Some((version, plural)) =
             path.trim_start_matches("/apis/").trim_start_matches("/api/").rsplit_once('/')
         else {
@@ -169,7 +169,7 @@ impl Node {
         }
     }
 
-    /// Returns true if this work is new for the object, and marks it as started.
+    /// Returns true if this work hasn't been started for the object yet, and marks it as started.
     fn start_work(&self, object: &Object, work: &str) -> bool {
         self.started_work.lock().unwrap().insert((object.uid().to_owned(), work.to_owned()))
     }
@@ -194,7 +194,7 @@ impl Node {
     }
 }
 
-/// Returns true if a retry would be useless.
+/// Returns true if a retry wouldn't help.
 fn is_final(error: &CallError) -> bool {
     (400..500).contains(&error.code) && error.code != 429
 }

@@ -24,7 +24,7 @@ impl Node {
         let status = |done| {
             standalone_status(&object, Readiness::from_outcome(fate.outcome, done), &current_timestamp())
         };
-        // An empty status exists already, and writing it again would only be noise.
+        // An empty status already exists, and writing it again would only add noise to the audit log.
         if object.kind() == "PersistentVolumeClaim"
             && let Some(status) = status(false)
         {

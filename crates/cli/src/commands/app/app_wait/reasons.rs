@@ -185,10 +185,11 @@ fn describe_sync(application: &Application, sync: SyncStatusCode) -> String {
     let name = AppKey::of(application);
     match owning_appset(application).filter(|_| is_manual) {
         Some(set) => format!(
-            "{sync}, without automated sync; ApplicationSet {set} may sync it: see `tidegate appset explain {set}`"
+            "{sync}, and automated sync is off; ApplicationSet {set} may sync it: see `tidegate appset \
+             explain {set}`"
         ),
         None if is_manual => {
-            format!("{sync}, without automated sync: use `tidegate app sync {name}`")
+            format!("{sync}, and automated sync is off: use `tidegate app sync {name}`")
         }
         None => sync.to_string(),
     }

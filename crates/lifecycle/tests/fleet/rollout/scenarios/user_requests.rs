@@ -40,7 +40,7 @@ fn gates_are_asked_again_after_a_restart() {
     world.schedule_input(10_000, Input::Recovered);
     world.run_until(40_000);
     assert!(
-        world.explain().contains("gate first (waiting for a new answer after a restart)"),
+        world.explain().contains("gate first (waiting for a new result after a restart)"),
         "{}",
         world.explain()
     );

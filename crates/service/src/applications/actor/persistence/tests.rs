@@ -38,7 +38,7 @@ async fn overwritten_state_is_restored_and_repeated_overwrites_are_reported() {
         tokio::time::timeout(TEST_TIMEOUT, written).await.unwrap();
     }
     let text = environment.wait_until("web", |now, _| overwrite_message(now)).await;
-    assert!(text.contains("keeps overwriting its status"), "{text}");
+    assert!(text.contains("keeps overwriting the application's status"), "{text}");
     environment.shutdown().await;
 }
 

@@ -198,7 +198,7 @@ fn nothing_is_gone_from_a_folder_without_files_at_the_start() {
     for (left, name) in [(other, "other"), (web, "web")] {
         assert!(
             left.starts_with(&format!(
-                "applied {name} (it is not in any file, so its last valid version stays unchanged"
+                "applied {name} (the document is not in any file, so its last valid version remains in effect"
             )),
             "{left}"
         );
@@ -325,7 +325,7 @@ fn the_last_known_state_of_an_unreadable_document_counts_after_a_restart() {
         });
         let web = web.unwrap();
         assert!(
-            web.problem.as_ref().unwrap().contains("its last valid version stays unchanged"),
+            web.problem.as_ref().unwrap().contains("its last valid version remains in effect"),
             "{:?}",
             web.problem
         );
@@ -344,14 +344,14 @@ fn a_file_that_is_missing_or_empty_for_a_moment_keeps_its_content() {
     let away = folder.path().with_extension("away");
     fs::rename(folder.path(), &away).unwrap();
     let events = poll_event_names(&mut watcher);
-    assert!(events.len() == 1 && events[0].contains("its previous contents stay in effect"), "{events:?}");
+    assert!(events.len() == 1 && events[0].contains("its previous contents remain in effect"), "{events:?}");
     fs::rename(&away, folder.path()).unwrap();
     assert_eq!(poll_event_names(&mut watcher), ["problems []"]);
     // States of a file while it is being rewritten.
     for started in ["", " \n", "# Copyright\n", "---\n", "\n---\n---\n# more to come", "null\n"] {
         write("web.yaml", started);
         let events = poll_event_names(&mut watcher);
-        assert!(events[0].starts_with("applied web (its file is invalid"), "{started:?}: {events:?}");
+        assert!(events[0].starts_with("applied web (the file is invalid"), "{started:?}: {events:?}");
         write("web.yaml", WEB);
         assert_eq!(poll_event_names(&mut watcher), ["applied web", "problems []"], "{started:?}");
     }
@@ -369,7 +369,7 @@ fn an_unreadable_file_does_not_affect_others() {
     write("web.yaml", "kind: [");
     let events = poll_event_names(&mut watcher);
     assert_eq!(events.len(), 2, "{events:?}");
-    assert!(events[0].starts_with("applied web (its file is invalid"), "{events:?}");
+    assert!(events[0].starts_with("applied web (the file is invalid"), "{events:?}");
     assert!(events[1].contains("web.yaml"), "{events:?}");
     write("web.yaml", WEB);
     assert_eq!(poll_event_names(&mut watcher), ["applied web", "problems []"]);
@@ -387,7 +387,7 @@ fn an_error_affects_only_its_document() {
     write("web.yaml", &format!("kind: [\n---\n{changed}"));
     let events = poll_event_names(&mut watcher);
     assert_eq!(events[0], "applied other");
-    assert!(events[1].starts_with("applied web (its file is invalid"), "{events:?}");
+    assert!(events[1].starts_with("applied web (the file is invalid"), "{events:?}");
     assert!(events[1].contains("(document 1)"), "{events:?}");
     assert_eq!((events.len(), events[2].starts_with("problems")), (3, true), "{events:?}");
     // The name is readable, so the Application keeps its last good state, and the error contains the field
@@ -411,10 +411,9 @@ fn an_error_affects_only_its_document() {
     ));
     let events = poll_event_names(&mut again);
     assert_eq!(events[0], "applied other");
-    assert!(events[1].starts_with("applied web (it is not in any readable file"), "{events:?}");
+    assert!(events[1].starts_with("applied web (the document is not in any readable file"), "{events:?}");
     write("web.yaml", &changed);
-    let doubted =
-        "applied web (it is not in any file; the folder is read again before it is treated as deleted)";
+    let doubted = "applied web (the document is not in any file; the folder is read again before it is treated as deleted)";
     assert_eq!(poll_event_names(&mut again), [doubted, "problems []"]);
     assert_eq!(poll_event_names(&mut again), ["gone web"]);
 }
@@ -428,10 +427,14 @@ fn documents_that_are_no_applications_are_named() {
         (WEB.replace("name: web", "name: web, namespace: a_b"), "lower-case"),
         (
             WEB.replace("{project: default", "{project: 7"),
-            "applied web (its document is invalid, so its last valid version stays unchanged until this is fixed: web.yaml:1: Application web: field spec.project",
+            "applied web (the document is invalid, so its last valid version remains in effect until this is \
+             fixed: web.yaml:1: Application web: field spec.project",
         ),
         (WEB.replace("spec:", "operation: {sync: {}}, spec:"), "operation in a file has no effect"),
-        (format!("{WEB}---\n{WEB}"), "it is defined in both web.yaml:1 and web.yaml:3, so it is not managed"),
+        (
+            format!("{WEB}---\n{WEB}"),
+            "the resource is defined in both web.yaml:1 and web.yaml:3, so it is not managed",
+        ),
     ] {
         write("web.yaml", &content);
         let events = poll_event_names(&mut watcher).join("\n");
@@ -442,9 +445,8 @@ fn documents_that_are_no_applications_are_named() {
     write("zzz.yaml", &format!("{WEB}\n"));
     assert_eq!(
         poll_event_names(&mut watcher),
-        [
-            "applied web (it is defined in both web.yaml and zzz.yaml, so it is not managed until one of them is removed)"
-        ]
+        ["applied web (the resource is defined in both web.yaml and zzz.yaml, so it is not managed until \
+             one definition is removed)"]
     );
 }
 
@@ -472,7 +474,8 @@ fn persisted_state_is_restored_and_deletions_meanwhile_are_emitted() {
         ))
     };
     let mut first = again();
-    let no_file = "(it is not in any file; the folder is read again before it is treated as deleted)";
+    let no_file =
+        "(the document is not in any file; the folder is read again before it is treated as deleted)";
     let expected = [
         format!("applied gone {no_file}"),
         format!("applied leaving {no_file}"),

@@ -46,7 +46,7 @@ impl ActorState {
     pub(in crate::appsets::actor) fn describe_incomplete_deletion(&self) -> Option<String> {
         let outcome = self.own_teardown().filter(|_| self.is_deletion_incomplete())?.outcome.as_ref()?;
         Some(format!(
-            "its ordered deletion ended before all of its Applications were gone ({}); {}",
+            "the ordered deletion ended before all of the Applications were removed ({}); {}",
             outcome.message,
             self.restart_hint()
         ))
@@ -56,7 +56,7 @@ impl ActorState {
     /// deletion.
     pub(super) fn add_remaining_applications(&self, state: &State, explanation: &mut Explanation) {
         let Some(teardown) = state.teardown().filter(|_| state.is_finished()) else { return };
-        explanation.position = format!("its ordered deletion has ended ({})", explanation.position);
+        explanation.position = format!("the ordered deletion has ended ({})", explanation.position);
         if let Some(termination) = &teardown.terminated {
             explanation.progress = format!("terminated by {}", termination.display());
         }
@@ -85,7 +85,7 @@ impl ActorState {
             None => "",
         };
         Some(format!(
-            "it starts again{until}, as requested by {} at {}",
+            "a new run starts{until}, as requested by {} at {}",
             retry.requester().display(),
             retry.requested_at()
         ))

@@ -247,7 +247,7 @@ impl AppSetStore for KubernetesAppSetStore {
             WriteOutcome::Unchanged => {
                 WriteResult::Outdated(format!("application {key} has changed since it was read"))
             }
-            WriteOutcome::Gone => WriteResult::Outdated(format!("application {key} is gone")),
+            WriteOutcome::Gone => WriteResult::Outdated(format!("application {key} no longer exists")),
         })
     }
 

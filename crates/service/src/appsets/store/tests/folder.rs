@@ -36,7 +36,7 @@ async fn a_vanished_document_starts_a_deletion_that_is_not_withdrawn() {
     backing.write_appset(sample_appset()).await;
     let StoredAppSet { appset: back, problem, .. } = open.next_appset().await;
     assert_eq!(back.metadata.deletion_timestamp, deleting.metadata.deletion_timestamp);
-    assert!(problem.unwrap().contains("is ignored until its deletion is complete"));
+    assert!(problem.unwrap().contains("is ignored until the deletion of the ApplicationSet is complete"));
     open.sets.remove_state(&AppKey::of_appset(&set)).await.unwrap();
     assert!(matches!(open.events.recv().await.unwrap(), AppSetEvent::Gone(_)));
     let another = open.next_appset().await.appset;
@@ -70,7 +70,7 @@ async fn an_unreadable_document_is_never_a_deletion() {
         backing.write_file("fleet.yaml", content);
         let StoredAppSet { appset, problem, .. } = open.next_appset().await;
         assert!(appset.metadata.deletion_timestamp.is_none(), "{content:?}");
-        assert!(problem.unwrap().contains("its last valid version stays unchanged"), "{content:?}");
+        assert!(problem.unwrap().contains("its last valid version remains in effect"), "{content:?}");
         backing.write_appset(sample_appset()).await;
         assert_eq!(open.next_appset().await.problem, None, "{content:?}");
     }
@@ -82,7 +82,7 @@ async fn an_unreadable_document_is_never_a_deletion() {
     fs::remove_file(backing.file_path("fleet.yaml")).unwrap();
     let StoredAppSet { appset, problem, .. } = open.next_appset().await;
     assert!(appset.metadata.deletion_timestamp.is_none() && appset.metadata.uid == uid);
-    assert!(problem.unwrap().contains("it is not in any readable file"));
+    assert!(problem.unwrap().contains("the document is not in any readable file"));
     // The same is true for a new process.
     let mut again = backing.open().await;
     assert!(again.next_appset().await.appset.metadata.deletion_timestamp.is_none());
@@ -93,7 +93,7 @@ async fn an_unreadable_document_is_never_a_deletion() {
     loop {
         match again.events.recv().await.unwrap() {
             AppSetEvent::Problems(problems)
-                if problems.join("\n").contains("its previous contents stay in effect") =>
+                if problems.join("\n").contains("its previous contents remain in effect") =>
             {
                 break;
             }

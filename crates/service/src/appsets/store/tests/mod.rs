@@ -111,7 +111,7 @@ async fn an_unreadable_appset_keeps_its_previous_state() {
         backing.write_appset(broken.clone()).await;
         let StoredAppSet { appset, problem, .. } = open.next_appset().await;
         let problem = problem.unwrap();
-        assert!(problem.contains("its last valid version stays unchanged"), "{problem}");
+        assert!(problem.contains("its last valid version remains in effect"), "{problem}");
         assert_eq!((spec_value(&appset), &appset.metadata.uid), (spec_value(&before), &before.metadata.uid));
         // The ApplicationSet is used again as soon as it is fixed, and keeps its identity.
         let mut mended = sample_appset();
