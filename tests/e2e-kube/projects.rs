@@ -43,7 +43,7 @@ pub async fn an_application_stays_within_its_project() {
     wait_until(&bench, is_done).await;
     assert_eq!(bench.creations("Job", "migrate").await, 1);
     bench.observer().patch(&project, &json!({"spec": {"sourceRepos": ["!*"]}})).await.unwrap();
-    wait_until(&bench, says("is not permitted in project 'shop': sourceRepos denies")).await;
+    wait_until(&bench, says("is not permitted in project 'shop': denied by the sourceRepos entry")).await;
     bench.observer().delete(&project, &json!({})).await.unwrap();
     wait_until(&bench, says("referencing project shop which does not exist")).await;
     service.signal("TERM");

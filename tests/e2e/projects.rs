@@ -46,7 +46,11 @@ fn destinations_that_deny_permit_nothing() {
     let service = fleet.serve();
     assert_refused(&fleet, "InvalidSpecError", "none of its destinations matches");
     destinations("[{server: '*', namespace: '*'}, {server: '*', namespace: '!fleet'}]");
-    assert_refused(&fleet, "InvalidSpecError", "destinations denies server \"*\", namespace \"!fleet\"");
+    assert_refused(
+        &fleet,
+        "InvalidSpecError",
+        "denied by the destinations entry with server \"*\", namespace \"!fleet\"",
+    );
     for only in ["{server: '*', namespace: '!kyverno'}", "{server: '!https://prod.example', namespace: '*'}"]
     {
         destinations(&format!("[{only}]"));
@@ -91,7 +95,7 @@ fn an_application_stays_within_its_project() {
     assert_refused(
         &fleet,
         "InvalidSpecError",
-        "application repo ./repo is not permitted in project 'shop': sourceRepos denies",
+        "application repo ./repo is not permitted in project 'shop': denied by the sourceRepos entry",
     );
     fs::write(fleet.path("project.yaml"), OPEN.replace("namespace: fleet}", "namespace: other}")).unwrap();
     assert_refused(

@@ -246,7 +246,7 @@ impl ProjectRules<'_> {
         for pattern in &self.spec.source_repos {
             match pattern.strip_prefix('!') {
                 Some(denied) if wanted.is_denied(denied).map_err(&wrong)? => {
-                    return Err(refused(format!("sourceRepos denies {pattern:?}")));
+                    return Err(refused(format!("denied by the sourceRepos entry {pattern:?}")));
                 }
                 Some(_) => {}
                 None => is_permitted |= wanted.is_permitted(pattern).map_err(&wrong)?,
@@ -299,7 +299,7 @@ impl ProjectRules<'_> {
             let is_namespace_denied =
                 denied_namespace.is_some() && is_namespace && (is_everywhere || is_server || is_name);
             if is_cluster_denied || is_namespace_denied {
-                return Ok(Some(format!("{field} denies {}", entry_text(entry))));
+                return Ok(Some(format!("denied by the {field} entry with {}", entry_text(entry))));
             }
             if !is_denying_entry(entry) {
                 let is_cluster = if entry.server.is_empty() { is_name } else { is_server };

@@ -68,7 +68,7 @@ fn permitted_operations() {
         // anything.
         (
             json!({"sourceRepos": ["*", "!https://git.example/shop/**"]}),
-            format!("{repository}sourceRepos denies \"!https://git.example/shop/**\""),
+            format!("{repository}denied by the sourceRepos entry \"!https://git.example/shop/**\""),
         ),
         (json!({"sourceRepos": ["*", "!https://other.example/**"]}), String::new()),
         (json!({"sourceRepos": ["!https://other.example/**"]}), in_vain),
@@ -108,17 +108,19 @@ fn permitted_operations() {
         ),
         (
             json!({"destinations": [any, {"server": "!https://other.example", "namespace": "!web"}]}),
-            format!("{destination}destinations denies server \"!https://other.example\", namespace \"!web\""),
+            format!(
+                "{destination}denied by the destinations entry with server \"!https://other.example\", namespace \"!web\""
+            ),
         ),
         // All spellings of the address match.
         (to(json!({"server": "HTTPS://Kubernetes.default.svc:0443/", "namespace": "web"})), String::new()),
         (
             json!({"destinations": [any, {"server": "!https://10.1:06443", "namespace": "*"}]}),
-            format!("{destination}destinations denies server"),
+            format!("{destination}denied by the destinations entry with server"),
         ),
         (
             json!({"destinations": [any, {"server": "*", "namespace": "!w*"}]}),
-            format!("{destination}destinations denies server \"*\", namespace \"!w*\""),
+            format!("{destination}denied by the destinations entry with server \"*\", namespace \"!w*\""),
         ),
         (
             json!({"destinations": [any, {"server": "https://other.example", "namespace": "!w*"}]}),
@@ -126,11 +128,11 @@ fn permitted_operations() {
         ),
         (
             json!({"destinations": [any, {"name": "!in-*", "namespace": "*"}]}),
-            format!("{destination}destinations denies name \"!in-*\""),
+            format!("{destination}denied by the destinations entry with name \"!in-*\""),
         ),
         (
             json!({"destinations": [any, {"server": "!https://10.0.0.1*", "namespace": "*"}]}),
-            format!("{destination}destinations denies server"),
+            format!("{destination}denied by the destinations entry with server"),
         ),
         (
             to(json!({"server": "[", "namespace": "*"})),
@@ -156,8 +158,16 @@ fn permitted_operations() {
     for (of, destinations, expected) in [
         ("shop", json!([]), ""),
         ("shop", json!([{"server": "*", "namespace": "other"}]), ""),
-        ("shop", json!([{"server": "!https://10.0.0.1*", "namespace": "*"}]), "destinations denies server"),
-        ("shop", json!([{"server": "*", "namespace": "!web"}]), "destinations denies server"),
+        (
+            "shop",
+            json!([{"server": "!https://10.0.0.1*", "namespace": "*"}]),
+            "denied by the destinations entry with server",
+        ),
+        (
+            "shop",
+            json!([{"server": "*", "namespace": "!web"}]),
+            "denied by the destinations entry with server",
+        ),
         ("another", json!([]), "none of its destinations matches"),
         ("", json!([]), "none of its destinations matches"),
     ] {
@@ -174,47 +184,75 @@ fn permitted_operations() {
     // neither, it applies to all clusters.
     let other = "https://other.example";
     for (entry, name, expected) in [
-        (json!({"namespace": "!web"}), "in-cluster", "destinations denies namespace \"!web\""),
-        (json!({"namespace": "!web"}), "", "destinations denies namespace \"!web\""),
-        (json!({"namespace": "!w*"}), "in-cluster", "destinations denies namespace \"!w*\""),
+        (
+            json!({"namespace": "!web"}),
+            "in-cluster",
+            "denied by the destinations entry with namespace \"!web\"",
+        ),
+        (json!({"namespace": "!web"}), "", "denied by the destinations entry with namespace \"!web\""),
+        (
+            json!({"namespace": "!w*"}),
+            "in-cluster",
+            "denied by the destinations entry with namespace \"!w*\"",
+        ),
         (json!({"namespace": "!kyverno"}), "in-cluster", ""),
-        (json!({"server": "*", "namespace": "!web"}), "in-cluster", "destinations denies server \"*\""),
+        (
+            json!({"server": "*", "namespace": "!web"}),
+            "in-cluster",
+            "denied by the destinations entry with server \"*\"",
+        ),
         (json!({"server": other, "namespace": "!web"}), "in-cluster", ""),
-        (json!({"name": "in-cluster", "namespace": "!web"}), "in-cluster", "destinations denies name \"in-"),
-        (json!({"name": "in-*", "namespace": "!web"}), "in-cluster", "destinations denies name \"in-*\""),
+        (
+            json!({"name": "in-cluster", "namespace": "!web"}),
+            "in-cluster",
+            "denied by the destinations entry with name \"in-",
+        ),
+        (
+            json!({"name": "in-*", "namespace": "!web"}),
+            "in-cluster",
+            "denied by the destinations entry with name \"in-*\"",
+        ),
         (json!({"name": "other", "namespace": "!web"}), "in-cluster", ""),
         (json!({"name": "*", "namespace": "!kyverno"}), "in-cluster", ""),
         // If the entry has both a server and a name, a match of either is sufficient.
         (
             json!({"server": other, "name": "in-cluster", "namespace": "!web"}),
             "in-cluster",
-            "destinations denies",
+            "denied by the destinations entry",
         ),
-        (json!({"server": "*", "name": "other", "namespace": "!web"}), "in-cluster", "destinations denies"),
+        (
+            json!({"server": "*", "name": "other", "namespace": "!web"}),
+            "in-cluster",
+            "denied by the destinations entry",
+        ),
         (json!({"server": other, "name": "other", "namespace": "!web"}), "in-cluster", ""),
         // In an entry that denies both a cluster and a namespace, the namespace is denied on all other
         // clusters.
-        (json!({"name": "!other", "namespace": "!web"}), "in-cluster", "destinations denies"),
+        (json!({"name": "!other", "namespace": "!web"}), "in-cluster", "denied by the destinations entry"),
         (
             json!({"server": other, "name": "!other", "namespace": "!web"}),
             "in-cluster",
-            "destinations denies",
+            "denied by the destinations entry",
         ),
         (
             json!({"server": format!("!{other}"), "name": "other", "namespace": "!web"}),
             "in-cluster",
-            "destinations denies",
+            "denied by the destinations entry",
         ),
         (json!({"name": "!other", "namespace": "!kyverno"}), "in-cluster", ""),
-        (json!({"name": "!in-cluster", "namespace": "!kyverno"}), "in-cluster", "destinations denies"),
+        (
+            json!({"name": "!in-cluster", "namespace": "!kyverno"}),
+            "in-cluster",
+            "denied by the destinations entry",
+        ),
         (
             json!({"server": other, "name": "!in-cluster", "namespace": "kyverno"}),
             "in-cluster",
-            "destinations denies",
+            "denied by the destinations entry",
         ),
         // A cluster without a name might be the denied cluster.
         (json!({"name": "!other", "namespace": "*"}), "in-cluster", ""),
-        (json!({"name": "!other", "namespace": "*"}), "", "destinations denies"),
+        (json!({"name": "!other", "namespace": "*"}), "", "denied by the destinations entry"),
         // An invalid pattern doesn't permit anything, regardless of the other fields.
         (json!({"server": "[", "namespace": "!kyverno"}), "in-cluster", "destinations: invalid pattern"),
         (json!({"name": "[", "namespace": "!kyverno"}), "", "destinations: invalid pattern"),
@@ -386,13 +424,13 @@ fn permitted_objects() {
             json!({"destinations": [{"server": "*", "namespace": "!kube-*"}]}),
             &elsewhere,
             Some(true),
-            "destinations denies",
+            "denied by the destinations entry",
         ),
         (
             json!({"destinations": [{"server": "*", "namespace": "*"}, {"namespace": "!kube-*"}]}),
             &elsewhere,
             Some(true),
-            "destinations denies namespace \"!kube-*\"",
+            "denied by the destinations entry with namespace \"!kube-*\"",
         ),
         (json!({"destinations": [{"server": "*", "namespace": "web"}]}), &role, Some(false), ""),
         // If the scope of the kind is unknown, the object must be permitted in both scopes.

@@ -18,6 +18,8 @@ use super::{Style, Text, one_line, table};
 
 /// Number of digits in a short commit hash.
 const SHORT_COMMIT_DIGITS: usize = 7;
+/// Maximum number of characters of the reason for an application's health in a list.
+const LISTED_REASON_MAX: usize = 60;
 
 /// Returns a list in the format of `kubectl get -o json`.
 pub fn document(applications: &[impl Serialize]) -> Value {
@@ -35,7 +37,7 @@ pub fn list(applications: &[impl Borrow<Application>], width: Option<u16>) -> Te
             one.spec.destination.namespace.clone(),
             text_or(&one.spec.project, "default"),
             sync_status(one),
-            health_status(one),
+            health_with_reason(one, LISTED_REASON_MAX),
             describe_policy(one).to_owned(),
             format_conditions(one),
             append_other_count(source.repo_url.clone(), one),
@@ -87,9 +89,7 @@ pub fn show(application: &Application, window: Option<&SyncWindowSummary>, width
     let target = targets.collect::<Vec<_>>().join(" ");
     let revision = if revision.is_empty() { revision } else { format!(" ({revision})") };
     line("Sync Status:", format!("{} with {target}{revision}", sync_status(application)));
-    let reason = status.health.as_ref().map(|health| health.message.as_str()).unwrap_or_default();
-    let reason = if reason.is_empty() { String::new() } else { format!(" ({reason})") };
-    line("Health Status:", format!("{}{reason}", health_status(application)));
+    line("Health Status:", health_with_reason(application, usize::MAX));
     line("Compared:", format_time(status.reconciled_at));
     if let Some(last) = &status.operation_state {
         let by = match last.operation.initiated_by.name() {
@@ -225,6 +225,17 @@ fn health_status(application: &Application) -> String {
         .health
         .as_ref()
         .map_or_else(|| "Unknown".to_owned(), |health| format!("{:?}", health.status))
+}
+
+/// Returns the health status and its reason: `Degraded (Deployment shop/web: …)`. Shortens a longer reason.
+fn health_with_reason(application: &Application, characters_max: usize) -> String {
+    let health = health_status(application);
+    let reason = application.status.health.as_ref().map_or("", |health| health.message.as_str());
+    match reason.char_indices().nth(characters_max) {
+        _ if reason.is_empty() => health,
+        None => format!("{health} ({reason})"),
+        Some((end, _)) => format!("{health} ({}…)", reason.get(..end).unwrap_or_default().trim_end()),
+    }
 }
 
 fn describe_policy(application: &Application) -> &'static str {

@@ -37,6 +37,8 @@ pub struct IdleStatus {
     sync: SyncStatusCode,
     /// Health status.
     health: HealthStatus,
+    /// Reason for the health status; may be empty.
+    health_message: String,
     /// True if the application is synced automatically.
     automated: bool,
     /// Reason why no automatic sync is due although the application is OutOfSync.
@@ -188,6 +190,7 @@ impl IdleStatus {
             idle: None,
             sync: status.sync.as_ref().map(|sync| sync.status).unwrap_or_default(),
             health: status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status),
+            health_message: status.health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),
             automated: automated(application).is_some(),
             // Only waiting depends on the time, and waiting has no such reason.
             rests: automated_sync::decide(application, Timestamp::default()).idle,
@@ -218,7 +221,11 @@ impl IdleStatus {
             self.idle.iter().for_each(|reason| add("Next Operation:", reason));
         }
         add("Sync Status:", &self.sync.to_string());
-        add("Health Status:", &format!("{:?}", self.health));
+        let reason = match self.health_message.as_str() {
+            "" => String::new(),
+            reason => format!(" ({reason})"),
+        };
+        add("Health Status:", &format!("{:?}{reason}", self.health));
         self.left_alone.iter().for_each(|reason| add("Skipped:", reason));
         self.window.iter().for_each(|window| add("Sync Window:", &window.to_string()));
         for condition in &self.conditions {
@@ -365,7 +372,7 @@ mod tests {
                 "syncPolicy": {"automated": {}},
             },
             "status": {
-                "sync": {"status": "OutOfSync"}, "health": {"status": "Missing"},
+                "sync": {"status": "OutOfSync"}, "health": {"status": "Missing", "message": "nothing was deployed"},
                 "conditions": [{"type": "SyncError", "message": "Skipping sync attempt"}],
             },
         }))
@@ -376,7 +383,7 @@ mod tests {
         for part in [
             "Next Operation: none has started since; see the conditions\n",
             "Sync Status:    OutOfSync\n",
-            "Health Status:  Missing\n",
+            "Health Status:  Missing (nothing was deployed)\n",
             "Condition:      SyncError: Skipping sync attempt\n",
         ] {
             assert!(rest.contains(part), "{part}: {rest}");

@@ -9,7 +9,7 @@ use tidegate_application::rollout_operation::Deployment as Done;
 use tidegate_application::sources::{Sources, revisions_of_fields};
 use tidegate_applicationset::rollout::{KnownMember, TargetIdentities};
 use tidegate_lifecycle::rollout::{DeployedState, MemberObservation, Progress, State, Target};
-use tidegate_model::argo::{Application, ConditionType, SyncStatus, SyncStatusCode};
+use tidegate_model::argo::{Application, ConditionType, HealthState, SyncStatus, SyncStatusCode};
 use tidegate_model::{HealthStatus, OperationId};
 
 use super::same_manifests::{ChosenTarget, RevisionEquivalence, TargetCandidate};
@@ -240,13 +240,15 @@ fn is_synced(sync: &SyncStatus, deployed: Option<&Done>) -> bool {
 fn describe_unhealthy(live: &Application) -> String {
     let status = &live.status;
     let errors = status.conditions.iter().filter(|condition| condition.kind.is_error());
-    let health = status.health.iter().map(|health| &health.message);
+    let health = status.health.as_ref().map(|health| health.message.as_str()).unwrap_or_default();
     let of_resources = status.resources.iter().filter_map(|one| {
-        let health = one.health.as_ref()?;
-        let is_bad = !health.message.is_empty() && health.status != HealthStatus::Healthy;
-        is_bad.then(|| format!("{} {}: {}", one.kind, one.name, health.message))
+        let HealthState { status, message, .. } = one.health.as_ref()?;
+        // The message for the whole Application already contains the first resource's message.
+        let is_new =
+            *status != HealthStatus::Healthy && !message.is_empty() && !health.contains(message.as_str());
+        is_new.then(|| format!("{} {}: {message}", one.kind, one.name))
     });
-    let all = errors.map(|error| error.message.clone()).chain(health.cloned()).chain(of_resources);
+    let all = errors.map(|error| error.message.clone()).chain([health.to_owned()]).chain(of_resources);
     all.filter(|reason| !reason.is_empty()).take(REASONS_MAX).collect::<Vec<_>>().join("; ")
 }
 

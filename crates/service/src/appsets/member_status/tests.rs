@@ -81,6 +81,11 @@ fn older_observations_and_other_specifications_are_no_evidence() {
         (seen.health, seen.message.as_str()),
         (HealthStatus::Degraded, "Deployment web: 0 of 1 replicas")
     );
+    // The Application's own message repeats the message of its first Degraded resource.
+    let health = sick.status.health.as_mut().unwrap();
+    health.message = "Deployment shop/web: 0 of 1 replicas (and 1 more)".to_owned();
+    let seen = observe_member(&sick, &one, (&targets, &RevisionEquivalence::default()));
+    assert_eq!(seen.message, "Deployment shop/web: 0 of 1 replicas (and 1 more)");
 }
 
 #[test]
