@@ -1,4 +1,4 @@
-//! Namespace of the control plane, which is set once for the whole process.
+//! Namespace of the control plane, set once for the whole process.
 
 use std::env;
 

@@ -8,7 +8,7 @@ use crate::error::CliError;
 use crate::input::{self, Problem};
 use crate::output::Printer;
 
-/// Returns the rules in the arguments, together with the built-in rules.
+/// Returns the built-in rules combined with the rules in the arguments.
 pub fn load_rules(args: &CustomizationArgs, printer: &Printer) -> Result<HealthRules, CliError> {
     Ok(apply_convention_switch(load_user_rules(args, printer)?.unwrap_or_default(), args))
 }
@@ -21,10 +21,10 @@ pub fn apply_convention_switch(rules: HealthRules, args: &CustomizationArgs) -> 
     }
 }
 
-/// Returns the user's rules in the arguments; `None` if there are none. A rule that cannot be loaded affects only its own kind
-/// and causes a warning.
+/// Returns the user's rules in the arguments, or `None` if there are none. A rule that cannot be loaded only
+/// affects its own kind and causes a warning.
 pub fn load_user_rules(args: &CustomizationArgs, printer: &Printer) -> Result<Option<HealthRules>, CliError> {
-    // An empty environment variable counts as unset.
+    // An empty environment variable is treated as unset.
     let given = args.customizations.as_deref().filter(|path| !path.as_os_str().is_empty());
     let Some(path) = given else { return Ok(None) };
     let found = if path.is_dir() {

@@ -1,4 +1,4 @@
-//! Errors of commands. Every message says what to do next.
+//! Errors of commands. Every message explains what to do next.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tidegate_service::error::ServiceError;
 
 use crate::input::problem::Problem;
 
-/// Error of a command.
+/// An error that ends a command.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     /// The arguments cannot be combined in this way.
@@ -36,10 +36,10 @@ pub enum CliError {
         /// True if the content of the files is the cause, rather than a server that did not respond.
         is_input: bool,
     },
-    /// A person has paused the operation that the command should continue.
+    /// Someone has paused the operation that the command should continue.
     #[error("{message}")]
     Paused {
-        /// Operation, and how to continue it.
+        /// The operation, and how to continue it.
         message: String,
     },
     /// A second signal arrived during the graceful shutdown.
@@ -48,7 +48,7 @@ pub enum CliError {
     /// Writing to standard output failed.
     #[error("cannot write the result to standard output: {source}")]
     Output {
-        /// Error from the system.
+        /// Error from the operating system.
         #[from]
         source: io::Error,
     },
@@ -57,15 +57,15 @@ pub enum CliError {
     Encoding {
         /// Format: JSON or YAML.
         format: &'static str,
-        /// Error of the serializer.
+        /// Error from the serializer.
         reason: String,
     },
-    /// Error of a state directory, a cluster or an operation.
+    /// Error from a state directory, a cluster or an operation.
     #[error(transparent)]
     Service(ServiceError),
 }
 
-/// Converts errors of lower layers, keeping their messages.
+/// Converts errors from lower layers without changing their messages.
 macro_rules! from_below {
     ($($error:ty),*) => {
         $(impl From<$error> for CliError {
@@ -83,7 +83,7 @@ impl CliError {
         Self::Usage { message: message.into() }
     }
 
-    /// Creates an error with the path of a file or folder, and the system's error.
+    /// Creates an error that contains the path of a file or folder and the operating system's error.
     pub fn io(action: &'static str, path: impl Into<PathBuf>, source: io::Error) -> Self {
         Self::Service(ServiceError::Io { action, path: path.into(), source })
     }

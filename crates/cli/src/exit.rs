@@ -5,22 +5,22 @@ use tidegate_service::error::ErrorCategory;
 
 use crate::error::CliError;
 
-/// Result of a command without an error.
+/// Outcome of a command that didn't return an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CommandOutcome {
     /// The command succeeded.
     Done,
-    /// The operation, or the operation that was planned, ended in this phase.
+    /// The executed or planned operation ended in this phase.
     Operation(OperationPhase),
     /// Another operation holds the application's claim; nothing was changed.
     ClaimConflict,
-    /// The plan that was shown cannot run.
+    /// The displayed plan cannot run.
     InvalidPlan,
     /// Open operations are damaged. A message was already printed.
     Damaged,
     /// A comparison found differences.
     HasDifferences,
-    /// A comparison was impossible or incomplete; the reason was printed.
+    /// A comparison was impossible or incomplete. The reason was printed.
     NotCompared,
     /// The operation is still open and can be resumed.
     NotFinished,

@@ -1,4 +1,4 @@
-//! Name under which the program was called: `tidegate`, or a kubectl plugin.
+//! Name under which the program was started: `tidegate`, or a kubectl plugin.
 
 use std::env;
 use std::ffi::OsStr;
@@ -11,17 +11,17 @@ use crate::args::Cli;
 
 /// File name by which kubectl finds the plugin.
 const PLUGIN_NAME: &str = "kubectl-tidegate";
-/// File name that kubectl runs for completions.
+/// File name of the program that kubectl runs to get completions.
 const COMPLETER_NAME: &str = "kubectl_complete-tidegate";
 
-/// Way in which the program was called.
+/// Name under which the program was started: `tidegate`, or a kubectl plugin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Invocation {
     /// `tidegate …`
     Standalone,
     /// `kubectl tidegate …`
     Plugin,
-    /// Called by kubectl to get completions.
+    /// Started by kubectl to get completions.
     Completer,
 }
 
@@ -30,7 +30,8 @@ static INVOCATION: LazyLock<Invocation> = LazyLock::new(|| {
 });
 
 impl Invocation {
-    /// Returns the name under which this process was started. If that is a symbolic link, returns the name of the link.
+    /// Returns the name under which this process was started. For a symbolic link, returns the name of the
+    /// link.
     pub fn current() -> Self {
         *INVOCATION
     }
@@ -43,7 +44,7 @@ impl Invocation {
         }
     }
 
-    /// Adapts the suggested commands in a text to the way the program was called.
+    /// Adapts the suggested commands in `text` to the name under which the program was started.
     pub fn adapt_commands(self, text: &str) -> String {
         match self {
             Self::Standalone => text.to_owned(),
@@ -51,7 +52,7 @@ impl Invocation {
         }
     }
 
-    /// Returns the command line definition. Its help uses the name under which the program was called.
+    /// Returns the command-line definition. The help texts use the name under which the program was started.
     pub fn command(self) -> Command {
         let command = <Cli as clap::CommandFactory>::command();
         match self {
@@ -71,8 +72,8 @@ impl Invocation {
     }
 }
 
-/// Inserts `kubectl` before commands. `tidegate WORD` is a command at the start of a line or quotation, or after `|` or `||`;
-/// elsewhere it is a name.
+/// Inserts `kubectl` before commands. `tidegate WORD` is a command at the start of a line or a quotation, or
+/// after `|` or `||`. Anywhere else, it is just a name.
 fn prefix_with_kubectl(text: &str) -> String {
     let mut adapted = String::with_capacity(text.len());
     let mut rest = text;

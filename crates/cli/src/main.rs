@@ -6,7 +6,8 @@
 //!           input          └── operation_access           └──▶ progress, output
 //! ```
 //!
-//! Data goes to standard output and messages go to standard error, in both cases only through [`output::Printer`].
+//! Data goes to standard output and messages go to standard error. Both are written only by
+//! [`output::Printer`].
 //! [`exit::exit_code`] determines the exit code.
 
 mod args;
@@ -39,14 +40,15 @@ use crate::exit::CommandOutcome;
 use crate::invocation::Invocation;
 use crate::output::Printer;
 
-/// jemalloc, because glibc retains memory that threads have freed: with many objects, about a third more memory (BENCHMARKS.md).
+/// jemalloc, because glibc retains memory that threads have freed. With many objects, glibc needs about a
+/// third more memory (BENCHMARKS.md).
 #[cfg(all(feature = "jemalloc", target_os = "linux", target_env = "gnu"))]
 #[global_allocator]
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 fn main() {
     let code = run();
-    // Everything is written and closed, so the remaining threads can be ignored.
+    // All files have been written and closed, so the remaining threads can be ignored.
     std::process::exit(code);
 }
 
@@ -54,7 +56,8 @@ fn run() -> i32 {
     let cli = match command_line() {
         Ok(cli) => cli,
         Err(error) => {
-            // Help and version go to standard output, and mistakes to standard error. A closed pipe is not an error.
+            // Help and version go to standard output; usage errors go to standard error. A closed pipe is not
+            // an error.
             return match error.print() {
                 Err(source) if !error.use_stderr() && source.kind() != ErrorKind::BrokenPipe => {
                     report_outcome(&Printer::from_environment(), &Err(source.into()))
@@ -95,8 +98,9 @@ fn command_line() -> Result<Cli, clap::Error> {
     Cli::from_arg_matches(&matches).map_err(|error| error.format(&mut command))
 }
 
-/// Makes all files that this process and its child programs create private to their owner. Examples and man pages are exempt,
-/// because their folder belongs to the user, and others may read them. Must run before the first thread starts.
+/// Makes all files that this process and its child processes create private to their owner. Examples and man
+/// pages are exempt, because their folder belongs to the user, and others may read them. Must be called
+/// before the first thread starts.
 fn close_new_files(command: &Command) {
     if !matches!(command, Command::Example(_) | Command::Man { .. }) {
         umask(Mode::RWXG | Mode::RWXO);
@@ -111,8 +115,8 @@ fn report_outcome(printer: &Printer, outcome: &Result<CommandOutcome, CliError>)
     exit::exit_code(outcome)
 }
 
-/// Default log filter of `serve`: events of applications and ApplicationSets, and `serve`'s own warnings. Connection logs from
-/// libraries are off by default.
+/// Default log filter for `serve`: events of applications and ApplicationSets, and warnings from `serve`
+/// itself. Connection logs of libraries are off by default.
 const SERVE_LOG_FILTER: &str =
     "tidegate=warn,tidegate_service::applications=info,tidegate_service::appsets=info";
 

@@ -1,4 +1,4 @@
-//! Conversion of arguments to engine requests.
+//! Converts command-line arguments to engine requests.
 
 use std::env;
 use std::path::Path;
@@ -19,12 +19,12 @@ use crate::error::CliError;
 use crate::input::{self, Manifests};
 use crate::output::Printer;
 
-/// Environment variable with Argo CD's fixed delay between waves.
+/// Environment variable that sets Argo CD's fixed delay between waves.
 const WAVE_DELAY: &str = "ARGOCD_SYNC_WAVE_DELAY";
 /// Sync option that creates the destination namespace.
 const CREATE_NAMESPACE: &str = "CreateNamespace=true";
 
-/// Returns the request for a `sync`.
+/// Returns the request for a `sync` command.
 pub fn sync_request(
     args: &SyncArgs,
     chosen: &SelectedCluster,
@@ -41,8 +41,8 @@ pub fn sync_request(
     Ok(add_execution_settings(args, base, printer))
 }
 
-/// Returns the request for a `sync` that executes a stored plan: the plan's own request, with the current connection to the
-/// cluster.
+/// Returns the request for a `sync` command that executes a stored plan. This is the plan's own request with
+/// the current cluster connection.
 pub fn stored_plan_request(
     args: &SyncArgs,
     chosen: &SelectedCluster,
@@ -53,7 +53,7 @@ pub fn stored_plan_request(
     add_execution_settings(args, base, printer)
 }
 
-/// Adds the settings of a `sync` on which its plan does not depend.
+/// Adds the `sync` settings that don't affect the plan.
 fn add_execution_settings(args: &SyncArgs, base: SyncRequest, printer: &Printer) -> SyncRequest {
     let (duration, factor, max) = (args.retry_backoff, args.retry_factor, args.retry_max);
     let backoff = Backoff { duration, factor, max };
@@ -97,7 +97,7 @@ pub fn plan_request(
     })
 }
 
-/// Returns the request for the comparison that `diff` makes.
+/// Returns the request for a `diff` command's comparison.
 pub fn diff_request(
     args: &DiffArgs,
     chosen: &SelectedCluster,
@@ -119,7 +119,7 @@ pub fn diff_request(
     Ok(SyncRequest { ignore_differences: ignored, ..base })
 }
 
-/// Returns the request for a `delete`. Settings that are not specified come from the last sync.
+/// Returns the request for a `delete` command. Settings that are not specified come from the last sync.
 pub fn deletion_request(
     args: &DeleteArgs,
     chosen: &SelectedCluster,
@@ -161,8 +161,8 @@ pub fn deletion_request(
     Ok(request)
 }
 
-/// Returns the claim. The simulated cluster of a state directory has only one user, and a dry run does not disturb others, so
-/// neither needs a claim.
+/// Returns the claim. No claim is needed for the simulated cluster of a state directory, which has only one
+/// user, or for a dry run, which does not disturb others.
 fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> Option<ClaimRequest> {
     let is_shared = matches!(destination, Destination::Kubernetes { .. });
     if args.no_claim || dry_run || !is_shared {
@@ -171,7 +171,7 @@ fn claim_request(args: &ClaimArgs, dry_run: bool, destination: &Destination) -> 
     Some(ClaimRequest { namespace: args.claim_namespace.clone(), if_taken: conflict_policy(args) })
 }
 
-/// Returns what to do while another operation of the application is open, regardless of where it was started.
+/// Returns how to proceed if another operation of the application is open, no matter where it was started.
 pub fn conflict_policy(args: &ClaimArgs) -> ClaimConflictPolicy {
     match (args.queue, args.supersede) {
         (true, _) => ClaimConflictPolicy::Queue,
@@ -180,7 +180,7 @@ pub fn conflict_policy(args: &ClaimArgs) -> ClaimConflictPolicy {
     }
 }
 
-/// Destination of the objects.
+/// Destination to which the objects are deployed.
 struct DeployTarget {
     destination: Destination,
     namespace: String,
@@ -192,7 +192,7 @@ impl DeployTarget {
     }
 }
 
-/// Rejects metadata for a namespace that will not be created, because it would be ignored silently.
+/// Rejects metadata for a namespace that will not be created, because the metadata would be ignored silently.
 fn check_namespace_metadata(options: &OptionArgs) -> Result<(), CliError> {
     let wanted = !options.namespace_labels.is_empty() || !options.namespace_annotations.is_empty();
     if wanted && !options.sync_options.iter().any(|option| option == CREATE_NAMESPACE) {
@@ -203,7 +203,7 @@ fn check_namespace_metadata(options: &OptionArgs) -> Result<(), CliError> {
     Ok(())
 }
 
-/// Returns true for options that Argo CD sets on an operation rather than on an application.
+/// Returns true for options that Argo CD sets on an operation instead of an application.
 fn is_operation_option(option: &str) -> bool {
     ["Force=true", "Force=false", "SkipHooks=true", "SkipHooks=false"].contains(&option)
 }
@@ -248,7 +248,7 @@ fn base_request(
     })
 }
 
-/// Returns the default name of an application: the name of its folder.
+/// Returns an application's default name, which is the name of its folder.
 fn default_application_name(source: &SourceArgs) -> Result<String, CliError> {
     let unknown =
         || CliError::usage("cannot derive the application's name from the paths; set it with --app");
@@ -259,7 +259,8 @@ fn default_application_name(source: &SourceArgs) -> Result<String, CliError> {
     name.filter(|name| !name.chars().any(|c| c.is_control() || c.is_whitespace())).ok_or_else(unknown)
 }
 
-/// Returns the delay between waves. Like Argo CD, reads a whole number of seconds, and uses no delay if the value is invalid.
+/// Returns the delay between waves. Like Argo CD, accepts a whole number of seconds, and uses no delay if the
+/// value is invalid.
 pub fn wave_delay(printer: &Printer) -> Option<Duration> {
     let value = env::var(WAVE_DELAY).ok()?;
     match value.trim().parse::<u32>() {

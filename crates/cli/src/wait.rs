@@ -1,4 +1,4 @@
-//! Waiting for operations until they finish, are paused, time out, or the process receives a termination signal.
+//! Waits until operations have finished or are paused, the timeout expires, or a termination signal arrives.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -19,14 +19,14 @@ use crate::signals::Signals;
 /// Result of a wait.
 #[derive(Debug, Default)]
 pub struct WaitResult {
-    /// Finished operations.
+    /// Unfinished operations, each with the reason why the wait ended.
     pub finished: Vec<OperationView>,
     /// Unfinished operations, and why the wait ended for each.
     pub unfinished: Vec<UnfinishedOperation>,
 }
 
 impl WaitResult {
-    /// Adds the results of another wait.
+    /// Adds the results of another wait to this one.
     pub fn extend(&mut self, others: Self) {
         self.finished.extend(others.finished);
         self.unfinished.extend(others.unfinished);
@@ -51,16 +51,16 @@ pub struct UnfinishedOperation {
 /// Reason why a wait ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitEndReason {
-    /// The time limit set by `--timeout` has passed.
+    /// The time limit set with `--timeout` has expired.
     TimedOut(Duration),
     /// A signal arrived.
     Interrupted(&'static str),
-    /// A person has paused the operation.
+    /// Someone has paused the operation.
     Paused { by: String },
 }
 
 impl WaitEndReason {
-    /// Returns the reason as text.
+    /// Describes the reason.
     pub fn describe(&self) -> String {
         match self {
             Self::TimedOut(timeout) => format!("timed out after {}", format_duration(*timeout)),
@@ -73,18 +73,19 @@ impl WaitEndReason {
 /// Operations to wait for.
 pub struct WaitRequest<'a> {
     pub engine: &'a Engine,
-    /// Events from before the operations start, so that no event is missed.
+    /// Event stream that was opened before the operations started, so that no event is missed.
     pub events: EventStream,
     pub operations: Vec<OperationId>,
     pub timeout: Option<Duration>,
-    /// True if hook output is shown.
+    /// True if hook output should be shown.
     pub follow_hooks: bool,
 }
 
-/// Time after the end of operations for which the last output of their hooks is still shown.
+/// Time after the end of operations during which remaining hook output is still shown.
 const OUTPUT_GRACE_PERIOD: Duration = Duration::from_secs(5);
 
-/// Returns when each operation has finished or is paused, or when the timeout or a signal ends the wait for all of them.
+/// Waits until each operation has finished or is paused. A timeout or a signal ends the wait for all
+/// operations.
 pub async fn wait(
     waiting: WaitRequest<'_>,
     signals: &mut Signals,
@@ -105,7 +106,7 @@ pub async fn wait(
     tokio::pin!(time_limit);
     while !open.is_empty() {
         let left = tokio::select! {
-            // Events are printed before the result.
+            // Print events before the result.
             biased;
             signal = signals.next() => WaitEndReason::Interrupted(signal),
             event = events.next() => {
@@ -129,7 +130,7 @@ pub async fn wait(
                 progress.tick(engine, open.iter().copied()).await;
                 continue;
             }
-            // Polled last, so that heavy hook output cannot delay anything else.
+            // Poll hook output last, so that heavy output cannot delay anything else.
             told = output.recv(), if is_told => {
                 match told {
                     Some(document) => progress.output(&document),
@@ -154,12 +155,12 @@ pub async fn wait(
     Ok(waited)
 }
 
-/// Returns the hook output of several operations. It ends when all of the operations have ended.
+/// Merges the hook output of several operations. The output ends when all operations have ended.
 fn merge_hook_output(
     engine: &Engine,
     operations: impl Iterator<Item = OperationId>,
 ) -> mpsc::Receiver<OutputDocument> {
-    // Backpressure applies at the source, which is bounded.
+    // A small channel suffices, because backpressure reaches the source, which is bounded.
     let (send, receive) = mpsc::channel(1);
     for operation in operations {
         let (engine, send) = (engine.clone(), send.clone());
@@ -185,7 +186,7 @@ async fn explain_unfinished(
     Ok(UnfinishedOperation { view, explanation, reason })
 }
 
-/// Waits for one operation to end, which may already have happened before the first check.
+/// Waits for an operation to end. It may already have ended before the first check.
 async fn wait_for_end(engine: Engine, operation: OperationId) -> Result<OperationView, EngineError> {
     match engine.wait(operation).await {
         Err(EngineError::NotRunning { .. }) => engine.inspect(operation).await.map(|(view, _)| view),
@@ -193,7 +194,7 @@ async fn wait_for_end(engine: Engine, operation: OperationId) -> Result<Operatio
     }
 }
 
-/// Prints events. Returns the operations that were paused.
+/// Prints an event. Returns the operations that were paused.
 async fn handle_event(
     engine: &Engine,
     event: Option<Result<Event, EventGap>>,
@@ -209,7 +210,7 @@ async fn handle_event(
             })
         }
         Some(Ok(_)) => Ok(Vec::new()),
-        // An event that was missed may have been a pause.
+        // The missed events may include a pause.
         Some(Err(missed)) => {
             tracing::warn!(%missed, "some events were missed");
             let mut paused = Vec::new();
@@ -224,7 +225,8 @@ async fn handle_event(
     }
 }
 
-/// Shuts an engine down gracefully; see [`Session::close`]. A signal during the shutdown terminates the process immediately.
+/// Shuts down an engine gracefully; see [`Session::close`]. A signal during the shutdown terminates the
+/// process immediately.
 pub async fn close_session(session: Session, keep: Retention, signals: &mut Signals) -> Result<(), CliError> {
     tokio::select! {
         stopped = session.close(keep) => Ok(stopped?),

@@ -13,8 +13,8 @@ use tidegate_model::{
 
 use crate::{ClusterError, Container, LogStart, LogStream};
 
-/// Returns the field manager of a write. Writes that belong to an operation use the engine's manager; all
-/// other writes are the service's writes to the resources it manages and use the service's manager. An
+/// Returns the field manager for a write. Writes that belong to an operation use the engine's manager. All
+/// other writes are the service's writes to resources that it manages, and use the service's manager. An
 /// operation that applies such a resource takes over the engine manager's fields, but not the service
 /// manager's fields.
 pub fn field_manager(operation: Option<OperationId>) -> &'static str {
@@ -25,16 +25,19 @@ pub fn field_manager(operation: Option<OperationId>) -> &'static str {
 ///
 /// # Contract
 ///
-/// 1. Every call is one attempt, without hidden retries: retrying is up to the operation's state machine.
-/// 2. Reads by [`Cluster::get`] are current. [`Cluster::list`] and [`Cluster::watch`] may lag behind our last write, as on a real
-///    API server.
-/// 3. In an object returned by a list or a write, a manager's fields (`fieldsV1`) may be JSON text instead of a map.
-/// 4. A call may be dropped at any await point. A dropped write may or may not have happened.
+/// 1. Every call is a single attempt, without hidden retries. Retrying is up to the operation's state
+///    machine.
+/// 2. Reads with [`Cluster::get`] are current. [`Cluster::list`] and [`Cluster::watch`] may lag behind this
+///    client's last write, as on a real API server.
+/// 3. In an object returned by a list or a write, the fields of a manager (`fieldsV1`) may be JSON text
+///    instead of a map.
+/// 4. A call may be dropped at any await point. A write that was dropped may or may not have happened.
 ///
-/// A wrapper around a cluster is a [`Layer`](crate::Layer). No method has a default body, so a wrapper cannot forget a method.
+/// To wrap a cluster, implement [`Layer`](crate::Layer). No method of this trait has a default body, so a
+/// wrapper cannot miss a method.
 #[async_trait]
 pub trait Cluster: Send + Sync + 'static {
-    /// Returns the kinds that the cluster serves at the moment.
+    /// Returns the kinds that the cluster currently serves.
     async fn discover(&self) -> Result<Discovery, ClusterError>;
 
     /// Returns the Kubernetes version that the cluster reports, such as `v1.36.1`, or `None` if it doesn't
@@ -52,35 +55,37 @@ pub trait Cluster: Send + Sync + 'static {
     /// the query lists by name.
     async fn list_live(&self, query: &LiveQuery) -> Result<LiveResult, ClusterError>;
 
-    /// Returns the caller's missing permissions, as far as the cluster can report them in advance. Other
-    /// missing permissions become apparent only when a call is refused. A cluster without access control
-    /// returns an empty set.
+    /// Returns the permissions that the caller is missing, as far as the cluster can report them in advance.
+    /// Other missing permissions become apparent only when a call is refused. A cluster without access
+    /// control returns an empty set.
     async fn missing_rights(&self, rights: &BTreeSet<Right>) -> Result<BTreeSet<MissingRight>, ClusterError>;
 
     /// Writes a manifest in the requested mode, or performs a dry run.
     async fn apply(&self, request: ApplyRequest) -> Result<ApplyResult, ClusterError>;
 
     /// Writes an object exactly as given, unless another client has written it since it was read. Creates the
-    /// object if it has no resource version; otherwise replaces exactly that version. After a concurrent
-    /// write it fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind),
+    /// object if it has no resource version. Otherwise, replaces exactly that version. After a concurrent
+    /// write, fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind),
     /// [`ErrorKind::Conflict`](crate::ErrorKind) or [`ErrorKind::NotFound`](crate::ErrorKind). The changes
-    /// are recorded for [`field_manager`].
+    /// are attributed to the [`field_manager`].
     async fn put(&self, object: Object, operation: Option<OperationId>) -> Result<Object, ClusterError>;
 
-    /// Writes the status of an object, unless the object has been written since it was read. If the kind has a status
-    /// subresource, only the status is written; otherwise this is the same as [`put`](Cluster::put).
+    /// Writes the status of an object unless the object has been written since it was read. If the kind has a
+    /// status subresource, only the status is written. Otherwise, this is the same as [`put`](Cluster::put).
     async fn put_status(
         &self,
         object: Object,
         operation: Option<OperationId>,
     ) -> Result<Object, ClusterError>;
 
-    /// Deletes an object. Fails with [`ErrorKind::NotFound`](crate::ErrorKind) if the object is absent, and with
-    /// [`ErrorKind::Conflict`](crate::ErrorKind) if its UID or version differs from the requested one.
+    /// Deletes an object. Fails with [`ErrorKind::NotFound`](crate::ErrorKind) if the object does not exist,
+    /// and with [`ErrorKind::Conflict`](crate::ErrorKind) if its UID or version differs from the requested
+    /// one.
     async fn delete(&self, request: DeleteRequest) -> Result<DeleteResult, ClusterError>;
 
-    /// Removes one finalizer, guarded by the resource version; on a conflict, reads the object again and
-    /// retries. Succeeds if the object or the finalizer no longer exists, or if the object has another UID.
+    /// Removes one finalizer, with the resource version as a precondition. On a conflict, reads the object
+    /// again and retries. Succeeds if the object or the finalizer no longer exists, or if the object has a
+    /// different UID.
     async fn remove_finalizer(
         &self,
         key: &ObjectKey,
@@ -91,19 +96,19 @@ pub trait Cluster: Send + Sync + 'static {
     ) -> Result<(), ClusterError>;
 
     /// Watches a scope for changes after `resource_version`. Ends with [`ErrorKind::Gone`](crate::ErrorKind)
-    /// when that version is too old; the caller must then list again.
+    /// if that version is too old. The caller must then list the objects again.
     async fn watch(&self, scope: &Scope, resource_version: &str) -> Result<WatchStream, ClusterError>;
 
-    /// Returns the pods of a workload, including pods owned through intermediate objects. The list is empty
-    /// for kinds without pods.
+    /// Returns the pods of a workload, including pods that are owned through intermediate objects. The list
+    /// is empty for kinds without pods.
     async fn pods(&self, owner: &Object) -> Result<Vec<Object>, ClusterError>;
 
     /// Returns the events about an object that the cluster still stores, in no particular order. The list is
     /// empty for an object without a UID.
     async fn events(&self, object: &Object) -> Result<Vec<Object>, ClusterError>;
 
-    /// Returns the last `limit_bytes` of a container's log. Fails with [`ErrorKind::Unsupported`](crate::ErrorKind) if the
-    /// cluster does not serve logs.
+    /// Returns at most the last `limit_bytes` of a container's log. Fails with
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind) if the cluster does not serve logs.
     async fn logs(
         &self,
         namespace: &str,
@@ -117,8 +122,8 @@ pub trait Cluster: Send + Sync + 'static {
     /// not serve logs.
     async fn follow_logs(&self, container: &Container, from: LogStart) -> Result<LogStream, ClusterError>;
 
-    /// Returns the same cluster, but with writes that impersonate `user`; reads keep the current identity. Fails if the cluster
-    /// does not support impersonation.
+    /// Returns the same cluster, but with writes that impersonate `user`. Reads keep the current identity.
+    /// Fails if the cluster does not support impersonation.
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError>;
 
     /// Returns the reason why calls are currently delayed, if the implementation knows it.
@@ -130,17 +135,17 @@ pub trait Cluster: Send + Sync + 'static {
 pub enum Backpressure {
     /// The cluster has asked the client to slow down.
     RateLimited {
-        /// Time until the next call is made.
+        /// Time until the next call will be made.
         remaining: Duration,
-        /// Status code and call for which the cluster requested the delay. The cluster's own message is
-        /// omitted because it may quote the request.
+        /// Status code and call in response to which the cluster requested the delay. The cluster's own
+        /// message is omitted because it may quote the request.
         message: String,
     },
     /// The cluster has not responded.
     Unresponsive {
         /// Time since the request was sent.
         elapsed: Duration,
-        /// Description of the unanswered call, such as `no answer to GET /api`.
+        /// Description of the call that is waiting for a response, such as `no answer to GET /api`.
         message: String,
     },
 }
@@ -150,7 +155,7 @@ impl Backpressure {
     pub fn describe(&self, now: Timestamp) -> String {
         match self {
             Self::RateLimited { remaining, message } => {
-                // Rounds up, so that the last second is shown as 1.
+                // Round up, so that the last second is shown as 1.
                 let seconds = format_duration(Duration::from_secs(remaining.as_secs().saturating_add(1)));
                 format!(
                     "the cluster is rate limiting requests until {} (less than {seconds}): {message}",
@@ -168,46 +173,47 @@ impl Backpressure {
 /// Changes to objects of one kind, in order. The stream ends after an error.
 pub type WatchStream = BoxStream<'static, Result<WatchEvent, ClusterError>>;
 
-/// An event of a watch.
+/// Event of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub enum WatchEvent {
-    /// An object was added or modified; this is its new state.
+    /// An object was added or modified. Contains its new state.
     Applied(Object),
-    /// An object was deleted; this is its last state.
+    /// An object was deleted. Contains its last state.
     Deleted(Object),
     /// The watch has delivered all changes up to this resource version.
     Bookmark(String),
 }
 
-/// Set of objects that a list or a watch covers.
+/// Set of objects covered by a list or a watch.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Scope {
     /// API group, version and kind of the objects.
     pub gvk: Gvk,
-    /// Restricts the scope to one namespace; `None` covers all namespaces.
+    /// Namespace to which the scope is restricted, or `None` for all namespaces.
     pub namespace: Option<String>,
     /// Level of detail of each object.
     pub detail: Detail,
 }
 
 impl Scope {
-    /// Returns a scope of complete objects of a kind, in all namespaces.
+    /// Returns a scope that covers the complete objects of a kind, in all namespaces.
     pub fn complete_objects(gvk: Gvk) -> Self {
         Self { gvk, namespace: None, detail: Detail::Full }
     }
 }
 
-/// Level of detail of objects.
+/// Level of detail in which objects are returned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Detail {
     /// The whole object.
     #[default]
     Full,
-    /// Only `apiVersion`, `kind` and `metadata`: enough to detect existence and deletion.
+    /// Only `apiVersion`, `kind` and `metadata`, which is enough to detect whether an object exists or is
+    /// being deleted.
     Metadata,
 }
 
-/// All objects in a scope at one resource version.
+/// All objects in a scope, at one resource version.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing {
     /// The objects, in no particular order.
@@ -223,14 +229,14 @@ pub struct Right {
     pub verb: &'static str,
     /// Kind of the objects.
     pub gvk: Gvk,
-    /// Namespace; empty for cluster-scoped objects.
+    /// Namespace. Empty for cluster-scoped objects.
     pub namespace: String,
-    /// Name of the only object that the permission covers; empty if it covers all objects.
+    /// Name of the only object that the permission covers. Empty if it covers all objects.
     pub name: String,
 }
 
 impl Right {
-    /// Returns true if the verb only reads.
+    /// Returns true if the verb doesn't change anything.
     pub fn is_read(&self) -> bool {
         is_read(self.verb)
     }
@@ -243,7 +249,7 @@ fn is_read(verb: &str) -> bool {
 /// A missing permission, in RBAC terms.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MissingRight {
-    /// Namespace; empty for cluster-scoped objects.
+    /// Namespace. Empty for cluster-scoped objects.
     pub namespace: String,
     /// Resource in RBAC notation, such as `configmaps` or `deployments.apps`.
     pub resource: String,
@@ -252,7 +258,7 @@ pub struct MissingRight {
 }
 
 impl MissingRight {
-    /// Returns true if the verb only reads.
+    /// Returns true if the verb doesn't change anything.
     pub fn is_read(&self) -> bool {
         is_read(self.verb)
     }
@@ -261,11 +267,12 @@ impl MissingRight {
 /// Query for the live objects that a plan needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LiveQuery {
-    /// Name of the application. The query includes its objects, except those that have an owner.
+    /// Name of the application. The query covers the application's objects, except those that have an owner.
     pub application: String,
-    /// Tracking method that marks the application's objects.
+    /// Method by which the application's objects are tracked.
     pub tracking: Tracking,
-    /// Objects to read by name, whether or not they are tracked. Each entry contains the kind to request.
+    /// Objects to read by name, whether or not they are tracked. Each entry contains the kind under which to
+    /// request the object.
     pub named: BTreeSet<(Gvk, String, String)>,
     /// Locations of objects from the application's earlier syncs.
     pub inventory: BTreeSet<(Gvk, String, String)>,
@@ -291,18 +298,19 @@ pub struct IncompleteSearch {
     pub kind: GroupKind,
     /// True if only the namespaces of the query were searched.
     pub has_searched_namespaces: bool,
-    /// Missing permissions; empty if the search failed for another reason.
+    /// Missing permissions. Empty if the search failed for another reason.
     pub missing_rights: BTreeSet<MissingRight>,
     /// Error message from the cluster.
     pub message: String,
 }
 
-/// Extent of a plan's search for objects of its application, in addition to named objects and the inventory.
+/// Extent of a plan's search for objects of its application, in addition to the named objects and the
+/// inventory.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SearchScope {
     /// No search: only named objects and the inventory are read.
     KnownObjects,
-    /// All objects of kinds that occur among the named objects or in the inventory.
+    /// All objects of the kinds that occur among the named objects or in the inventory.
     KnownKinds,
     /// The whole cluster, or [`LiveQuery::searched_namespaces`] if the caller cannot list objects across the whole cluster.
     #[default]
@@ -310,7 +318,7 @@ pub enum SearchScope {
 }
 
 impl LiveQuery {
-    /// Returns the selector for the application's objects, given the named objects that exist.
+    /// Returns the selector for the application's objects. `named` contains the named objects that exist.
     pub fn tracking_selector(&self, named: impl Iterator<Item: Borrow<Object>>) -> TrackingSelector {
         self.tracking.search_selector(&self.application, named)
     }
@@ -341,29 +349,30 @@ impl LiveQuery {
 /// Method of writing a manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum WriteMode {
-    /// Server-side apply with our field manager.
+    /// Server-side apply with this client's field manager.
     Apply {
-        /// Takes over conflicting fields from other managers.
+        /// Take over conflicting fields from other managers.
         force: bool,
     },
     /// Client-side three-way apply with the last-applied annotation.
     ClientSideApply,
-    /// Creates the object. Fails with [`ErrorKind::AlreadyExists`](crate::ErrorKind) if it exists, and leaves it unchanged.
+    /// Creates the object. If the object exists, leaves it unchanged and fails with
+    /// [`ErrorKind::AlreadyExists`](crate::ErrorKind).
     Create {
-        /// Adds the last-applied annotation, for a client-side apply later on.
+        /// Add the last-applied annotation, for a client-side apply later on.
         client_side: bool,
     },
-    /// Replaces the whole object, or creates it if it is absent. With `recreate`, it deletes the object and
-    /// creates it again, like `kubectl replace --force`. The write fails with a conflict while finalizers
-    /// keep the old object.
+    /// Replaces the whole object, or creates it if it doesn't exist. With `recreate`, deletes the object and
+    /// creates it again, like `kubectl replace --force`. The write fails with a conflict for as long as
+    /// finalizers keep the old object.
     Replace {
-        /// Deletes the object and creates it again.
+        /// Delete the object and create it again.
         recreate: bool,
     },
     /// Deletes the object and applies it again, for changes that an update cannot make. The write fails with
-    /// a conflict while finalizers keep the old object.
+    /// a conflict for as long as finalizers keep the old object.
     Recreate {
-        /// Applies on the server side instead of the client side.
+        /// Apply on the server side instead of the client side.
         server_side: bool,
     },
 }
@@ -375,12 +384,12 @@ pub struct ApplyRequest {
     pub object: Object,
     /// Mode of the write.
     pub mode: WriteMode,
-    /// Rejects fields that the kind does not have.
+    /// Reject fields that the kind does not have.
     pub validate: bool,
-    /// Validates without writing.
+    /// Validate the request without writing.
     pub dry_run: bool,
-    /// Managers whose fields we take over before a server-side apply, so that fields that are no longer in the manifest are
-    /// removed.
+    /// Managers whose fields are taken over before a server-side apply, so that fields that are no longer in
+    /// the manifest are removed.
     #[serde(default, with = "tidegate_model::field_handover::managers")]
     pub take_over: Vec<String>,
     /// Expected version of the object. If the object has been written since, the write fails with
@@ -409,25 +418,25 @@ impl ApplyRequest {
 /// Result of a write.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ApplyResult {
-    /// The object after the write.
+    /// The object as returned by the write.
     pub object: Object,
     /// True if the object was created.
     pub is_created: bool,
-    /// Result in kubectl's format: `deployment.apps/api serverside-applied`.
+    /// Result in kubectl's format, such as `deployment.apps/api serverside-applied`.
     pub message: String,
     /// Warnings from the cluster, verbatim.
     pub warnings: Vec<String>,
 }
 
-/// Handling of the dependents of a deleted object.
+/// Handling of a deleted object's dependents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Propagation {
-    /// Deletes the dependents first. The default.
+    /// Deletes the dependents before the object. The default.
     #[default]
     Foreground,
-    /// Deletes the dependents afterwards.
+    /// Deletes the dependents after the object.
     Background,
-    /// Keeps the dependents and removes their reference to the owner.
+    /// Keeps the dependents and removes their owner references to the object.
     Orphan,
 }
 
@@ -436,18 +445,18 @@ pub enum Propagation {
 pub struct DeleteRequest {
     /// API group, version and kind of the object.
     pub gvk: Gvk,
-    /// Namespace; empty for cluster-scoped objects.
+    /// Namespace. Empty for cluster-scoped objects.
     pub namespace: String,
     /// `metadata.name` of the object.
     pub name: String,
     /// Expected UID of the object.
     pub uid: String,
-    /// Expected version of the object; empty to accept any version.
+    /// Expected version of the object. Empty to accept any version.
     #[serde(default)]
     pub resource_version: String,
     /// Handling of the object's dependents.
     pub propagation: Propagation,
-    /// Validates without deleting.
+    /// Validate the request without deleting.
     pub dry_run: bool,
     /// Operation that requested the deletion, for the cluster's audit log.
     pub operation: Option<OperationId>,
@@ -475,6 +484,6 @@ impl DeleteRequest {
 pub enum DeleteResult {
     /// The object no longer exists.
     Gone,
-    /// Deletion has started, but finalizers or dependents still keep the object.
+    /// The deletion has started, but finalizers or dependents are keeping the object.
     Deleting,
 }

@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
-/// Error of a call to a cluster.
+/// Error returned by a call to a cluster.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ClusterError {
@@ -9,7 +9,7 @@ pub struct ClusterError {
     pub kind: ErrorKind,
     /// Message from the cluster, as kubectl would show it.
     pub message: String,
-    /// Details of a refusal, if the message could be parsed.
+    /// Details of the refusal, if the message could be parsed.
     pub refusal: Option<Box<Refusal>>,
 }
 
@@ -27,9 +27,9 @@ pub enum Refusal {
 /// A field that cannot be changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImmutableField {
-    /// Path of the field, as in `spec.template`.
+    /// Path of the field, such as `spec.template`.
     pub field: String,
-    /// Nested fields that can be changed, as in `spec.containers[*].image`.
+    /// Nested fields that can be changed, such as `spec.containers[*].image`.
     pub mutable_subfields: Vec<String>,
 }
 
@@ -38,13 +38,13 @@ pub struct ImmutableField {
 pub enum ErrorKind {
     /// 404: the object does not exist.
     NotFound,
-    /// 404: the server does not serve the kind (yet).
+    /// 404: the server does not serve the kind, or does not serve it yet.
     UnknownKind,
     /// 404: the namespace does not exist.
     NamespaceMissing,
     /// 403: the namespace is being deleted and accepts no new objects.
     NamespaceTerminating,
-    /// 409 on create: an object with that name exists.
+    /// 409 on create: an object with that name already exists.
     AlreadyExists,
     /// 409: the object has changed, a UID precondition failed, or a field has another owner.
     Conflict,
@@ -54,23 +54,24 @@ pub enum ErrorKind {
     Unauthorized,
     /// 400 or 422: the object is invalid, or a field is immutable.
     Invalid,
-    /// 422: a requested resource, such as a node port, is still allocated to another or deleted object.
+    /// 422: a requested resource, such as a node port, is still allocated to another object or to a deleted
+    /// object.
     AlreadyAllocated,
-    /// 410: the resource version is too old; list again.
+    /// 410: the resource version is too old. The objects must be listed again.
     Gone,
-    /// 429, with the delay that the server requests.
+    /// 429: the server is receiving too many requests.
     TooManyRequests {
         /// Delay from the `Retry-After` header.
         retry_after: Option<Duration>,
     },
-    /// 500: the server failed; the write may or may not have happened.
+    /// 500: the server failed. The write may or may not have happened.
     Server,
     /// A dependency of the server, such as an admission webhook, timed out, although the server itself responds. The write may or
     /// may not have happened.
     DependencyTimeout,
     /// Connection failure, 502 or 503: the cluster is unreachable or not ready. The write may or may not have happened.
     Unavailable,
-    /// Timeout or 504: the write may or may not have happened.
+    /// Timeout or 504. The write may or may not have happened.
     Timeout,
     /// The cluster does not support the call.
     Unsupported,
@@ -82,7 +83,8 @@ impl ErrorKind {
         matches!(self, Self::Server | Self::DependencyTimeout | Self::AlreadyAllocated) || self.is_outage()
     }
 
-    /// Returns true if the cluster currently rejects every call. An operation waits for the cluster to recover.
+    /// Returns true if the cluster is currently rejecting every call. An operation then waits for the cluster
+    /// to recover.
     pub fn is_outage(self) -> bool {
         matches!(self, Self::TooManyRequests { .. } | Self::Unavailable | Self::Timeout | Self::Unauthorized)
     }
@@ -100,7 +102,7 @@ impl ClusterError {
         Self { refusal: Some(Box::new(refusal)), ..self }
     }
 
-    /// Returns true if client-side apply may accept a write that server-side apply refused.
+    /// Returns true if client-side apply may be able to perform a write that server-side apply refused.
     pub fn should_try_client_side_apply(&self) -> bool {
         matches!(self.refusal.as_deref(), Some(Refusal::UnknownFields(_) | Refusal::DuplicateItems))
     }

@@ -1,4 +1,5 @@
-//! Wrappers around a cluster that intercept its calls, for example to count, time out or block them.
+//! Wrappers around a cluster that intercept its calls, for example to count them, time them out or block
+//! them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use crate::{
 /// A cluster that wraps another cluster and intercepts its calls. Every layer implements [`Cluster`]
 /// automatically.
 ///
-/// A wrapper must not implement [`Cluster`] itself. All methods are forwarded here, so a new method reaches
-/// the inner cluster through every wrapper.
+/// A wrapper must not implement [`Cluster`] itself. The implementation for layers forwards all methods, so a
+/// new method reaches the inner cluster through every wrapper.
 pub trait Layer: Send + Sync + 'static {
     /// Returns the inner cluster.
     fn inner(&self) -> &dyn Cluster;
@@ -30,12 +31,12 @@ pub trait Layer: Send + Sync + 'static {
         answer
     }
 
-    /// Implements [`Cluster::discover`] for a layer that returns its own result.
+    /// Implements [`Cluster::discover`]. Overridden by layers that return their own result.
     fn discover(&self) -> impl Future<Output = Result<Discovery, ClusterError>> + Send {
         async { self.intercept(Call::read(Verb::Discover, ""), self.inner().discover()).await }
     }
 
-    /// Implements [`Cluster::get`] for a layer that returns its own result.
+    /// Implements [`Cluster::get`]. Overridden by layers that return their own result.
     fn get(
         &self,
         gvk: &Gvk,
@@ -45,12 +46,12 @@ pub trait Layer: Send + Sync + 'static {
         async move { self.intercept(Call::read(Verb::Get, name), self.inner().get(gvk, namespace, name)).await }
     }
 
-    /// Implements [`Cluster::list_live`] for a layer that depends on the query.
+    /// Implements [`Cluster::list_live`]. Overridden by layers that depend on the query.
     fn list_live(&self, query: &LiveQuery) -> impl Future<Output = Result<LiveResult, ClusterError>> + Send {
         async { self.intercept(Call::read(Verb::ListLive, ""), self.inner().list_live(query)).await }
     }
 
-    /// Implements [`Cluster::missing_rights`] for a layer with its own access control.
+    /// Implements [`Cluster::missing_rights`]. Overridden by layers with their own access control.
     fn missing_rights(
         &self,
         rights: &BTreeSet<Right>,
@@ -60,7 +61,7 @@ pub trait Layer: Send + Sync + 'static {
         }
     }
 
-    /// Implements [`Cluster::watch`] for a layer that changes the events.
+    /// Implements [`Cluster::watch`]. Overridden by layers that change the events.
     fn watch(
         &self,
         scope: &Scope,
@@ -70,7 +71,7 @@ pub trait Layer: Send + Sync + 'static {
         async move { self.intercept(call, self.inner().watch(scope, resource_version)).await }
     }
 
-    /// Implements [`Cluster::follow_logs`] for a layer that changes the lines.
+    /// Implements [`Cluster::follow_logs`]. Overridden by layers that change the lines.
     fn follow_logs(
         &self,
         container: &Container,
@@ -80,13 +81,13 @@ pub trait Layer: Send + Sync + 'static {
         async move { self.intercept(call, self.inner().follow_logs(container, from)).await }
     }
 
-    /// Implements [`Cluster::as_user`] for a layer that also wraps other identities.
+    /// Implements [`Cluster::as_user`]. Overridden by layers that also wrap the cluster for other users.
     fn as_user(&self, user: &str) -> Result<Arc<dyn Cluster>, ClusterError> {
         let text = format!("this connection to the cluster cannot impersonate {user}");
         Err(ClusterError::new(ErrorKind::Unsupported, text))
     }
 
-    /// Implements [`Cluster::backpressure`] for a layer that delays calls itself.
+    /// Implements [`Cluster::backpressure`]. Overridden by layers that delay calls themselves.
     fn backpressure(&self) -> Option<Backpressure> {
         self.inner().backpressure()
     }
@@ -95,13 +96,13 @@ pub trait Layer: Send + Sync + 'static {
 /// A call to a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// Method of [`Cluster`].
+    /// Method of [`Cluster`] that was called.
     pub verb: Verb,
-    /// Effect on the cluster.
+    /// Effect of the call on the cluster.
     pub effect: Effect,
     /// Name of the object, or the kind if the call concerns several objects. Empty for all other calls.
     pub name: String,
-    /// Object that the call writes or tries to write.
+    /// Object that the call writes or attempts to write.
     pub object: Option<ObjectKey>,
 }
 

@@ -1,4 +1,5 @@
-//! The interface of a cluster ([`Cluster`]) and a simulated Kubernetes that implements it ([`sim::SimCluster`]).
+//! The interface to a cluster ([`Cluster`]), and a simulated Kubernetes that implements it
+//! ([`sim::SimCluster`]).
 
 mod api;
 mod error;

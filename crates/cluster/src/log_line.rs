@@ -8,18 +8,18 @@ use crate::ClusterError;
 const NANOS_PER_MILLI: i64 = 1_000_000;
 const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
-/// Log lines of a container, in the order in which they were written. If the stream cannot start, its first item is the error.
-/// The stream ends after an error.
+/// Log lines of a container, in the order in which they were written. If the stream cannot be started, its
+/// first item is the error. The stream ends after an error.
 pub type LogStream = BoxStream<'static, Result<LogLine, ClusterError>>;
 
 /// A line of a container's log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogLine {
-    /// Time that the kubelet recorded for the line.
+    /// Time at which the kubelet recorded the line.
     pub at: LogTime,
     /// Text without the line ending.
     pub text: String,
-    /// True if the line is complete; false if the stream or the container ended in the middle of the line.
+    /// True if the line is complete. False if the stream or the container ended in the middle of the line.
     pub is_complete: bool,
 }
 
@@ -28,12 +28,12 @@ pub struct LogLine {
 pub struct LogTime(i64);
 
 impl LogTime {
-    /// Parses an RFC 3339 time with up to nine fractional digits, the format that kubelets write.
+    /// Parses an RFC 3339 time with up to nine fractional digits, which is the format that kubelets write.
     pub fn parse(text: &str) -> Option<Self> {
         let at: Timestamp = text.parse().ok()?;
         let fraction = text.split_once('.').map_or("", |(_, rest)| rest);
         let digits = fraction.bytes().take_while(u8::is_ascii_digit);
-        // The timestamp covers milliseconds; digits four to nine hold the rest.
+        // The timestamp covers milliseconds. Digits four to nine contain the rest.
         let below = digits.chain(std::iter::repeat(b'0')).skip(3).take(6);
         let nanos = below.fold(0, |nanos: i64, digit| nanos * 10 + i64::from(digit - b'0'));
         Some(Self(at.as_millis().checked_mul(NANOS_PER_MILLI)?.checked_add(nanos)?))
@@ -70,9 +70,10 @@ pub struct Container {
 /// Position at which a log stream starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogStart {
-    /// At most this many of the latest lines.
+    /// At most this many of the most recent lines.
     Last(usize),
-    /// From the second that contains this time, so the stream may repeat lines that the caller already has.
+    /// From the beginning of the second that contains this time. The stream may therefore repeat lines that
+    /// the caller already has.
     Since(LogTime),
 }
 

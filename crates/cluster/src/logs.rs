@@ -14,13 +14,13 @@ use crate::{
 
 /// Maximum number of consecutive streams that may end in the middle of the same line.
 const IDLE_STREAMS_MAX: u32 = 16;
-/// Number of consecutive failures without a new line after which we assume that the server does not have the logs.
+/// Number of consecutive failures without a new line after which the logs are considered unavailable.
 const FAILURES_MAX: u32 = 3;
 
-/// Follows a container of the pod with this UID, starting with its last `lines` lines. The stream ends when
-/// the container has terminated for good and all lines were delivered, or when the pod no longer exists.
-/// Transient errors are retried. If the cluster does not serve logs or refuses the request, the error is the
-/// last item.
+/// Follows a container of the pod with this UID, starting with the last `lines` lines of its log. The stream
+/// ends when the container has terminated for good and all lines have been delivered, or when the pod no
+/// longer exists. Transient errors are retried. If the cluster does not serve logs or refuses the request,
+/// the error is the last item.
 pub fn follow_container(
     cluster: Arc<dyn Cluster>,
     container: Container,
@@ -76,7 +76,8 @@ struct LogFollower {
 }
 
 enum Stage {
-    /// The next request is sent after this delay. The flag is true if the container had already terminated.
+    /// Waiting for this delay before the next request is sent. The flag is true if the container had already
+    /// terminated.
     Opening(Duration, bool),
     Reading(LogStream, bool),
     Finished,
@@ -93,7 +94,7 @@ enum ContainerState {
 /// lines that were already delivered.
 #[derive(Default)]
 struct DeliveryProgress {
-    /// Time of the last line; `None` before the first line.
+    /// Time of the last line. `None` before the first line.
     last_time: Option<LogTime>,
     /// Number of lines that have this time.
     lines_at_last_time: usize,
@@ -107,7 +108,7 @@ impl DeliveryProgress {
         (self.repeated_lines, self.is_catching_up) = (0, self.last_time.is_some());
     }
 
-    /// Returns true if a line is new, and records it.
+    /// Records a line, and returns true if the line is new.
     fn is_new(&mut self, at: LogTime) -> bool {
         if let Some(last) = self.last_time.filter(|_| self.is_catching_up) {
             if at < last {
@@ -152,7 +153,7 @@ impl LogFollower {
                     let had_ended = *had_ended;
                     match stream.next().await {
                         // The server sends a partial line again in full, unless the container never wrote the
-                        // rest.
+                        // rest of the line.
                         Some(Ok(line))
                             if !(line.is_complete
                                 || had_ended && self.partial_line.as_ref() == Some(&line)) =>
@@ -175,8 +176,8 @@ impl LogFollower {
                                 return Some(Err(end));
                             }
                         }
-                        // If a stream that was opened after the container terminated contains only lines that
-                        // were already delivered, the log is complete.
+                        // If a stream was opened after the container had terminated, and contains only lines
+                        // that were already delivered, the log is complete.
                         None if had_ended
                             && !self.has_new_line
                             && (!self.has_partial_line || self.idle_streams >= IDLE_STREAMS_MAX) =>
@@ -194,11 +195,12 @@ impl LogFollower {
         }
     }
 
-    /// Handles the end of a stream: either the container has terminated, or the server or a proxy has closed the connection.
+    /// Handles the end of a stream. Either the container has terminated, or the server or a proxy has closed
+    /// the connection.
     async fn handle_end(&mut self) {
         self.stage = match self.container_state().await {
             ContainerState::Gone => Stage::Finished,
-            // Delays the next request if streams repeatedly end at the same position.
+            // Delay the next request if streams repeatedly end at the same position.
             ContainerState::Terminated if self.idle_streams > 0 => {
                 Stage::Opening(self.increase_delay(), true)
             }
@@ -216,7 +218,8 @@ impl LogFollower {
                 return None;
             }
             ErrorKind::Unsupported | ErrorKind::Forbidden | ErrorKind::UnknownKind => true,
-            // The API server fetches logs from the node. If it cannot reach the node, there are no logs.
+            // The API server fetches logs from the node. If it can't reach the node, the logs are
+            // unavailable.
             ErrorKind::Server => self.failure_count >= FAILURES_MAX,
             _ => false,
         };

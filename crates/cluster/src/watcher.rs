@@ -34,13 +34,13 @@ pub enum ScopeChange {
     Listed(Vec<Object>),
     /// An object was added or changed.
     Applied(Object),
-    /// An object was deleted; this is its last state.
+    /// An object was deleted. Contains its last state.
     Deleted(Object),
-    /// Listing or watching fails for this reason and is being retried.
+    /// A list or watch failed with this error and is being retried.
     Failing(ClusterError),
 }
 
-/// Follows the objects in a scope. The stream never ends. It makes progress only while it is polled.
+/// Follows the objects in a scope. The stream never ends, and it makes progress only while it is polled.
 pub fn list_and_watch(
     cluster: Arc<dyn Cluster>,
     scope: Scope,
@@ -64,9 +64,9 @@ pub fn list_and_watch(
 }
 
 enum Stage {
-    /// The scope is listed after this delay.
+    /// Waiting for this delay before the scope is listed.
     Listing(Duration),
-    /// A watch from this resource version is opened after this delay.
+    /// Waiting for this delay before a watch from this resource version is opened.
     Opening(String, Duration),
     Watching(Watch),
 }
@@ -80,14 +80,14 @@ struct Watch {
 /// Progress of an open watch, which determines where the next watch starts.
 #[derive(Debug)]
 pub struct WatchProgress {
-    /// Resource version up to which all changes were delivered.
+    /// Resource version up to which all changes have been delivered.
     version: String,
     opened_at: Instant,
     has_events: bool,
 }
 
 impl WatchProgress {
-    /// Creates the progress of a watch that was just opened from this resource version.
+    /// Creates the progress of a watch that was just opened from the given resource version.
     pub fn new(version: String) -> Self {
         Self { version, opened_at: Instant::now(), has_events: false }
     }
@@ -104,8 +104,8 @@ impl WatchProgress {
         }
     }
 
-    /// Handles the end of a watch that the server ended. Returns the resource version at which the next watch starts, or `None`
-    /// if the scope must be listed again.
+    /// Handles a watch that the server has ended. Returns the resource version from which the next watch
+    /// starts, or `None` if the scope must be listed again.
     pub fn resume_version(self) -> Option<String> {
         let was_one = self.has_events || self.opened_at.elapsed() >= WATCH_DURATION_MIN;
         Some(self.version).filter(|version| was_one && !version.is_empty())

@@ -7,13 +7,13 @@ use tokio::task::AbortHandle;
 
 use crate::inbox::{Arrival, Inbox};
 
-/// Timer that sends a message to an inbox once, at the time set most recently. Dropping the value cancels the
+/// Timer that sends a message to an inbox once, at the most recently set time. Dropping the value cancels the
 /// timer.
 #[derive(Default)]
 pub(crate) struct Alarm(Option<AbortHandle>);
 
 impl Alarm {
-    /// Sends the message after this time, or never. Replaces the previous setting.
+    /// Sends the message after the given time, or never. Replaces the previous setting.
     pub fn set<M: Machine, N: Send + 'static>(&mut self, after: Option<Duration>, inbox: &Inbox<M, N>) {
         let inbox = inbox.clone();
         *self = Self(after.map(|wait| {

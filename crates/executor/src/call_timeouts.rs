@@ -1,17 +1,17 @@
-//! Timeouts for all calls to a cluster, regardless of its implementation. A call that never returns would occupy one of
-//! the concurrent calls forever.
+//! Timeouts for all calls to a cluster, regardless of its implementation. Without a timeout, a call that
+//! never returns would permanently use up one of the concurrent calls.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_cluster::{Call, Cluster, ClusterError, ErrorKind, Layer, Verb};
 
-/// Timeout of a call for one object. An API server gives up after a minute.
+/// Timeout for a call that concerns a single object. An API server gives up after a minute.
 pub(crate) const CALL_TIMEOUT: Duration = Duration::from_secs(75);
 /// Timeout for reading many objects, which can take many calls.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// A cluster with timeouts.
+/// Cluster whose calls have timeouts.
 pub(crate) struct ClusterWithTimeouts(pub Arc<dyn Cluster>);
 
 impl Layer for ClusterWithTimeouts {
@@ -30,8 +30,8 @@ impl Layer for ClusterWithTimeouts {
     ) -> Result<T, ClusterError> {
         let limit = match call.verb {
             Verb::Discover | Verb::List | Verb::ListLive => READ_TIMEOUT,
-            // For a watch, the timeout only limits opening it: an open watch can be silent for any length of
-            // time.
+            // For a watch, the timeout only limits how long opening it takes. An open watch can be silent for
+            // any length of time.
             _ => CALL_TIMEOUT,
         };
         tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {

@@ -3,14 +3,14 @@ use std::time::{Duration, Instant};
 
 use tidegate_model::Timestamp;
 
-/// The engine's source of time. The state machines never read a clock.
+/// The engine's source of time. The state machines never read a clock themselves.
 pub trait Clock: Send + Sync + 'static {
     /// Returns the current time.
     fn now(&self) -> Timestamp;
 }
 
-/// The process clock: the wall-clock time at the first read, advanced by a monotonic clock. Changes to the wall clock
-/// don't move deadlines.
+/// The process clock: the wall-clock time at the first read, advanced by a monotonic clock. Adjusting the
+/// wall clock doesn't move deadlines.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SystemClock;
 
@@ -21,12 +21,12 @@ struct ClockReading {
     instant: Instant,
 }
 
-/// Start of [`SystemClock`], shared by the whole process.
+/// Starting point of [`SystemClock`], shared by the whole process.
 static BEGAN: RwLock<Option<ClockReading>> = RwLock::new(None);
 
 impl SystemClock {
-    /// Sets the process clock, which continues from `time`. For callers that must not go back behind the
-    /// clocks of earlier processes.
+    /// Sets the process clock so that it continues from `time`. Meant for callers whose clock must not run
+    /// behind the clocks of earlier processes.
     pub fn set(time: Timestamp) {
         *BEGAN.write().unwrap_or_else(PoisonError::into_inner) =
             Some(ClockReading { time, instant: runtime_now() });
@@ -44,14 +44,14 @@ impl Clock for SystemClock {
     }
 }
 
-/// Returns the wall-clock time, which administrators can change.
+/// Returns the wall-clock time, which administrators can adjust.
 fn time_of_day() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
     let since_epoch = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since_epoch.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// Returns the monotonic time of the runtime; tests can make it virtual.
+/// Returns the runtime's monotonic time, which tests can make virtual.
 fn runtime_now() -> Instant {
     tokio::time::Instant::now().into_std()
 }
@@ -62,11 +62,11 @@ fn real_now() -> Instant {
     Instant::now()
 }
 
-/// Uptime of a machine, which doesn't depend on its clock. Values from different processes are comparable if
-/// the machine wasn't rebooted in between.
+/// Uptime of a machine, which is unaffected by changes to the machine's clock. Values from different
+/// processes are comparable as long as the machine hasn't been rebooted in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uptime {
-    /// Identity of the boot.
+    /// Identity of the current boot.
     pub boot: String,
     /// Time since the boot.
     pub since: Duration,
@@ -97,7 +97,7 @@ pub(crate) fn suspended_time() -> Duration {
 }
 
 /// Clock of the tokio runtime, starting at a given time. In tests, the clock is virtual: it stands still
-/// while tasks are running, and then jumps to the next timer.
+/// while tasks are running and then jumps to the next timer.
 #[derive(Clone, Copy, Debug)]
 pub struct RuntimeClock {
     start: Timestamp,

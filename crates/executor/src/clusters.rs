@@ -15,20 +15,20 @@ use crate::call_timeouts::ClusterWithTimeouts;
 use crate::log::LogFailure;
 use crate::policy_check::ScopeCache;
 
-/// Work to run against a cluster. The job reports its own completion.
+/// A job to run against a cluster. The job reports its own completion.
 pub(crate) type Job = Box<dyn FnOnce(Arc<dyn Cluster>) -> BoxFuture<'static, ()> + Send>;
 
-/// Handle to one cluster. It lives as long as the engine, even if its actor is replaced.
+/// Handle to a cluster. It lives as long as the engine, even if the cluster's actor is replaced.
 pub(crate) struct ClusterHandle {
-    /// Connection for status queries that don't wait for a permit.
+    /// Connection for status queries, which don't wait for a permit.
     connection: Arc<dyn Cluster>,
-    /// The same connection with timeouts.
+    /// The same connection, with timeouts.
     connection_with_timeouts: Arc<dyn Cluster>,
     /// Limits the concurrent work of all operations.
     permits: Arc<Semaphore>,
     log_failure: LogFailure,
     scopes: Arc<ScopeCache>,
-    /// `None` while the actor restarts.
+    /// `None` while the actor is restarting.
     actor: watch::Sender<Option<ActorRef<ClusterMessage>>>,
 }
 
@@ -49,18 +49,18 @@ impl ClusterHandle {
         self.connection.as_ref()
     }
 
-    /// Returns the cluster for calls that skip the queue. Claim renewals use it, because they must succeed
+    /// Returns the cluster for calls that skip the queue. It is used for claim renewals, which must succeed
     /// under any load.
     pub fn priority_connection(&self) -> Arc<dyn Cluster> {
         Arc::clone(&self.connection_with_timeouts)
     }
 
-    /// Returns the cache of kinds' scopes.
+    /// Returns the cache of the kinds' scopes.
     pub fn scopes(&self) -> Arc<ScopeCache> {
         Arc::clone(&self.scopes)
     }
 
-    /// Returns the limit of concurrent work.
+    /// Returns the semaphore that limits concurrent work.
     pub fn permits(&self) -> Arc<Semaphore> {
         Arc::clone(&self.permits)
     }
@@ -71,8 +71,8 @@ impl ClusterHandle {
         let log_failure = Arc::clone(&self.log_failure);
         tokio::spawn(async move {
             let work = async {
-                // The semaphore is never closed. If it were, the job would be dropped and its guard would report the
-                // failure.
+                // The semaphore is never closed. If it were, the job would be dropped, and its drop guard
+                // would report the failure.
                 if let Ok(_permit) = permits.acquire_owned().await
                     && log_failure.get().is_none()
                 {
@@ -80,7 +80,7 @@ impl ClusterHandle {
                 }
             };
             // A call by a failed actor must not reach the cluster after the next actor has repeated it.
-            // Otherwise, a hook that has finished and was deleted would be created a second time.
+            // Otherwise, a hook that has finished and been deleted would be created a second time.
             tokio::select! {
                 biased;
                 _ = alive.changed() => {}
@@ -89,8 +89,8 @@ impl ClusterHandle {
         });
     }
 
-    /// Sends a message to the actor. While the actor is restarting, the message is lost; subscribers are notified when
-    /// the actor is back.
+    /// Sends a message to the actor. If the actor is restarting, the message is lost. Subscribers are
+    /// notified once the actor is running again.
     pub fn send(&self, message: ClusterMessage) {
         if let Some(actor) = self.actor.borrow().as_ref() {
             let _ = actor.send_message(message);
@@ -110,7 +110,7 @@ impl ClusterHandle {
     }
 }
 
-/// Clusters of an engine. Clusters can be added while the engine is running.
+/// An engine's clusters. Clusters can be added while the engine is running.
 pub(crate) struct Clusters(RwLock<BTreeMap<Destination, Arc<ClusterHandle>>>);
 
 impl Clusters {
@@ -120,7 +120,7 @@ impl Clusters {
 
     /// Returns the handle of a cluster.
     pub fn get(&self, destination: &Destination) -> Option<Arc<ClusterHandle>> {
-        // Every change under the lock is a single operation, so a panic leaves no partial state.
+        // Every change under the lock is a single operation, so a panic can't leave a partial change behind.
         self.0.read().unwrap_or_else(PoisonError::into_inner).get(destination).map(Arc::clone)
     }
 
@@ -130,7 +130,7 @@ impl Clusters {
         clusters.iter().map(|(destination, cluster)| (destination.clone(), Arc::clone(cluster))).collect()
     }
 
-    /// Adds a cluster. Replaces an existing cluster that has the same destination.
+    /// Adds a cluster. Replaces an existing cluster with the same destination.
     pub fn add(&self, destination: Destination, cluster: Arc<ClusterHandle>) {
         self.0.write().unwrap_or_else(PoisonError::into_inner).insert(destination, cluster);
     }

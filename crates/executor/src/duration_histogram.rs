@@ -1,4 +1,4 @@
-//! Duration histograms in Prometheus's format.
+//! Duration histograms in the Prometheus format.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -8,12 +8,12 @@ use std::time::Duration;
 pub struct DurationHistogram {
     /// Upper bounds in seconds, ascending.
     bounds: &'static [f64],
-    /// One count per bound, and one count for longer durations.
+    /// One count per bound, and an additional count for longer durations.
     counts: Box<[AtomicU64]>,
     total_micros: AtomicU64,
 }
 
-/// Content of a histogram at one point in time.
+/// Contents of a histogram at one point in time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HistogramSnapshot {
     /// Cumulative count for each upper bound in seconds.
@@ -25,7 +25,7 @@ pub struct HistogramSnapshot {
 }
 
 impl DurationHistogram {
-    /// Creates an empty histogram with these upper bounds in seconds.
+    /// Creates an empty histogram with the given upper bounds in seconds.
     pub fn new(bounds: &'static [f64]) -> Self {
         let counts = (0..=bounds.len()).map(|_| AtomicU64::new(0)).collect();
         Self { bounds, counts, total_micros: AtomicU64::new(0) }
@@ -42,7 +42,7 @@ impl DurationHistogram {
         self.total_micros.fetch_add(micros, Ordering::Relaxed);
     }
 
-    /// Returns the current content. Other threads can record durations at the same time.
+    /// Returns the current contents. Other threads can record durations at the same time.
     pub fn snapshot(&self) -> HistogramSnapshot {
         let mut count = 0_u64;
         let mut buckets = Vec::with_capacity(self.bounds.len());

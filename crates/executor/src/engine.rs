@@ -32,8 +32,8 @@ use crate::policy_check::PolicyCheck;
 
 /// Default for the maximum number of concurrent calls to one cluster.
 pub const DEFAULT_IN_FLIGHT: usize = 32;
-/// Maximum time that an orderly shutdown waits for calls in flight. Resuming an operation later recovers
-/// results that were not recorded.
+/// Maximum time that an orderly shutdown waits for calls in flight. If the result of a call isn't recorded,
+/// it is recovered when the operation is resumed.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Runs operations. Cheap to clone; all clones share one engine.
@@ -41,13 +41,13 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Engine {
     pub(crate) shared: Arc<EngineContext>,
     pub(crate) supervisor: ActorRef<SupervisorMessage>,
-    /// Tasks that forward events to notifiers.
+    /// Background tasks that forward events to notifiers.
     notifier_tasks: Arc<Mutex<Vec<JoinHandle<()>>>>,
     ids: Arc<Ids>,
 }
 
 impl Engine {
-    /// Returns a builder of an engine for a log.
+    /// Returns a builder for an engine that uses the given log.
     pub fn builder(log: Log) -> EngineBuilder {
         EngineBuilder::new(log)
     }
@@ -62,20 +62,21 @@ impl Engine {
     }
 
     /// Starts an operation. When this function returns, the operation's first records are being written to
-    /// the log. [`Engine::wait`] returns the operation's result. The operation is rejected if the application
-    /// has another open operation.
+    /// the log. Use [`Engine::wait`] to get the operation's result. The operation is rejected if the
+    /// application has another open operation.
     pub async fn submit(&self, request: SyncRequest, targets: Targets) -> Result<OperationId, EngineError> {
         self.submit_with_policy(request, targets, ClaimConflictPolicy::Refuse).await
     }
 
-    /// Like [`Engine::submit`], but with a policy for the case that the application has another open operation. With
-    /// [`ClaimConflictPolicy::Queue`], the new operation starts when the open operation and all queued operations have
-    /// finished. With [`ClaimConflictPolicy::Supersede`], the open operation is ended first, with a record of the
-    /// requester, and the new operation is next.
+    /// Like [`Engine::submit`], but with a policy for the case that the application has another open
+    /// operation. With [`ClaimConflictPolicy::Queue`], the new operation starts when the open operation and
+    /// all queued operations have finished. With [`ClaimConflictPolicy::Supersede`], the open operation is
+    /// ended first, with a record of the requester, and the new operation is next in line.
     ///
-    /// Returns when the operation has started, which can take until the other operation has finished. Until
-    /// then the new operation isn't recorded, and dropping the future removes it from the queue. If the other
-    /// operation is only in the log, it is resumed. If that isn't possible, the new operation is rejected.
+    /// Returns when the operation has started, which may be only after the other operation has finished.
+    /// Until then, the new operation isn't recorded, and dropping the future removes it from the queue. If
+    /// the other operation exists only in the log, it is resumed. If that isn't possible, the new operation
+    /// is rejected.
     pub async fn submit_with_policy(
         &self,
         request: SyncRequest,
@@ -87,9 +88,9 @@ impl Engine {
         Ok(operation)
     }
 
-    /// Ensures that an operation with this id exists, and that it is running unless it has finished. The call
-    /// is idempotent: only the first call for an id has an effect. It is meant for callers that record the id
-    /// before any other step.
+    /// Ensures that an operation with this id exists, and that it is running unless it has already finished.
+    /// The call is idempotent: only the first call for an id has an effect. It is meant for callers that
+    /// record the id before they take any other step.
     pub async fn ensure(
         &self,
         operation: OperationId,
@@ -122,8 +123,9 @@ impl Engine {
         }
     }
 
-    /// Returns the reason why the engine no longer works: the log rejects all records, or the engine has stopped,
-    /// possibly because of a bug. `None` while the engine works. The next engine can resume the operations.
+    /// Returns the reason why the engine has stopped working: either the log rejects all records, or the
+    /// engine has stopped, possibly because of a bug. Returns `None` while the engine is working. The next
+    /// engine can resume the operations.
     pub fn failure(&self) -> Option<EngineError> {
         if let Some(reason) = self.shared.log_failure.get().cloned() {
             return Some(EngineError::LogFailed { reason });
@@ -132,7 +134,7 @@ impl Engine {
         over.contains(&self.supervisor.get_status()).then_some(EngineError::Stopped)
     }
 
-    /// Returns the histogram of the time to make groups of records durable.
+    /// Returns the histogram of the time needed to make groups of records durable.
     pub fn log_flushes(&self) -> HistogramSnapshot {
         self.shared.log_actor.metrics.flushes.snapshot()
     }
@@ -147,8 +149,9 @@ impl Engine {
         Ok(self.ids.next(&self.shared.log, self.shared.clock.now()).await?)
     }
 
-    /// Checks that the log is still at the path where it was opened. If it isn't, the engine fails as after a
-    /// failed write ([`Engine::failure`]), before it makes a decision that it couldn't record.
+    /// Checks that the log is still at the path where it was opened. If it isn't, the engine fails in the
+    /// same way as after a failed write ([`Engine::failure`]), before it makes a decision that it couldn't
+    /// record.
     ///
     /// # Errors
     ///
@@ -156,7 +159,7 @@ impl Engine {
     pub async fn check_log(&self) -> Result<(), EngineError> {
         match run_blocking(&self.shared.log, |log| log.check_location()).await {
             Err(error @ LogError::Moved { .. }) => Err(self.fail_log(error.to_string())),
-            // The next write reports any other error.
+            // Any other error will be reported by the next write.
             Ok(()) | Err(_) => Ok(()),
         }
     }
@@ -209,8 +212,8 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::Resume { operation, reply }).await
     }
 
-    /// Waits until a running operation has finished. Returns immediately if it has finished already. Old results are
-    /// read from the log.
+    /// Waits until a running operation has finished. Returns immediately if the operation has already
+    /// finished. Older results are read from the log.
     pub async fn wait(&self, operation: OperationId) -> Result<OperationView, EngineError> {
         match self.call_supervisor(|reply| SupervisorMessage::Wait { operation, reply }).await {
             Err(EngineError::NotRunning { .. }) => {
@@ -221,7 +224,8 @@ impl Engine {
         }
     }
 
-    /// Adds a cluster. Existing destinations keep their connection; see [`EngineError::DuplicateCluster`].
+    /// Adds a cluster. An existing destination keeps its connection, and the call fails with
+    /// [`EngineError::DuplicateCluster`].
     pub async fn add_cluster(
         &self,
         destination: Destination,
@@ -230,15 +234,15 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::AddCluster { destination, cluster, reply }).await
     }
 
-    /// Changes the health rules. Running operations also use the new rules: they read and evaluate again the
-    /// objects that they are waiting for.
+    /// Changes the health rules. Running operations also use the new rules: they read the objects that they
+    /// are waiting for again and reevaluate them.
     pub async fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::SetHealthRules { rules, reply }).await
     }
 
-    /// Sets the check of project policies, which runs before each write of an operation that has a project.
-    /// Only the first call has an effect. Without this check, the engine never writes for projects with
-    /// restrictions.
+    /// Sets the check of project policies, which runs before each write of an operation that belongs to a
+    /// project. Only the first call has an effect. Without this check, the engine never writes for projects
+    /// that have restrictions.
     pub fn set_policy_check(&self, permits: Arc<dyn PolicyCheck>) {
         let _ = self.shared.policy_check.set(permits);
     }
@@ -249,8 +253,9 @@ impl Engine {
     }
 
     /// Evaluates a gate for a step of a progressive sync in the same way as for waves, using the gate
-    /// definitions or the actor registered under the name. Reports all results while it is polled. Returns
-    /// when no more results can follow. An unknown gate is closed, with that reason.
+    /// definitions or the actor registered under the gate's name. Reports all results while the future is
+    /// polled. Returns when no more results can follow. An unknown gate is closed, with a reason that says
+    /// so.
     pub async fn evaluate_gate(
         &self,
         question: &StepGateRequest,
@@ -260,8 +265,8 @@ impl Engine {
         evaluate_step_gate(&self.shared, question, definitions, tell).await;
     }
 
-    /// Stops the engine in an orderly way: starts no more commands and records the commands in flight. All
-    /// open operations can be resumed later.
+    /// Stops the engine in an orderly way: no more commands are started, and the results of commands in
+    /// flight are recorded. All open operations can be resumed later.
     pub async fn shutdown(&self) {
         // Stop the machines first, because they must not receive notifications from operations that are being
         // stopped.

@@ -23,14 +23,14 @@ use crate::policy_check::PolicyCheck;
 /// State shared by all actors of one engine.
 pub(crate) struct EngineContext {
     pub log: Log,
-    /// Reason why the log rejects all records. While it is set, calls never reach a cluster, because their
+    /// Reason why the log rejects all records. While it is set, no calls are sent to clusters, because their
     /// results couldn't be recorded.
     pub log_failure: LogFailure,
     pub log_actor: LogHandle,
     /// Running machines other than operations.
     pub machines: Arc<MachineRegistry>,
     pub clusters: Clusters,
-    /// Identity of this engine; empty if unknown.
+    /// Identity of this engine. Empty if unknown.
     pub worker: String,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
@@ -45,11 +45,11 @@ pub(crate) struct EngineContext {
     pub groups: Groups,
     /// HTTP client for gate endpoints.
     pub http_client: HttpClient,
-    /// Watched objects for gates.
+    /// Objects that are watched for gates.
     pub object_watches: ObjectWatches,
     /// Check of project policies.
     pub policy_check: OnceLock<Arc<dyn PolicyCheck>>,
-    /// State shared by the readers of hook output.
+    /// Limits shared by the readers of hook output.
     pub output_limits: OutputLimits,
     /// Limits the number of operations that keep their manifests in memory while they are waiting to be planned.
     pub submission_permits: Arc<Semaphore>,
@@ -62,7 +62,7 @@ pub(crate) struct Compaction {
     pub retention: Retention,
 }
 
-/// Health rules that can change while the engine runs.
+/// Health rules, which can change while the engine is running.
 pub(crate) struct CurrentHealthRules(RwLock<RulesWithDigest>);
 
 struct RulesWithDigest {

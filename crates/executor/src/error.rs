@@ -1,10 +1,10 @@
-//! Errors of the engine.
+//! Errors that the engine returns.
 
 use tidegate_lifecycle::IllegalEvent;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::LogError;
 
-/// An error of the engine.
+/// An error returned by the engine.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
     /// The application has an open operation.
@@ -45,7 +45,7 @@ pub enum EngineError {
     Rejected {
         /// Id of the operation that received the request.
         operation: OperationId,
-        /// Reason given by the operation.
+        /// Reason from the operation.
         reason: String,
     },
     /// The operation's actor couldn't start.
@@ -53,7 +53,7 @@ pub enum EngineError {
     StartFailed {
         /// Id of the operation.
         operation: OperationId,
-        /// Error of its actor or of its log.
+        /// Error from the operation's actor or from its log.
         reason: String,
     },
     /// The operation's actor failed before it could reply.
@@ -96,10 +96,10 @@ pub enum EngineError {
     /// The records of an operation are inconsistent.
     #[error(transparent)]
     Damaged(#[from] IllegalEvent),
-    /// These manifests can't be stored, but others can.
+    /// These manifests can't be stored, although others can.
     #[error("{reason}")]
     Manifests {
-        /// Error from the log for these manifests.
+        /// Error from the log about these manifests.
         reason: String,
     },
     /// The engine is shutting down.

@@ -1,4 +1,4 @@
-//! The extension API: gates, hook runners, health judges and notifiers are ractor actors in the embedding
+//! The extension API. Gates, hook runners, health judges and notifiers are ractor actors in the embedding
 //! program.
 //!
 //! Spawn the actor, then register it by name with [`EngineBuilder`](crate::EngineBuilder). Annotations refer
@@ -18,22 +18,23 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The actor library, in the version that the engine uses.
+/// The actor library, in the version used by the engine.
 pub use ractor;
 use ractor::{ActorRef, RpcReplyPort};
 use tidegate_lifecycle::operation::Verdict;
 use tidegate_model::{Health, HealthStatus, Object, ObjectKey, OperationId, Phase};
 use tokio::sync::watch;
 
-/// Maximum time that a gate or a health judge may take to answer.
+/// Maximum time to wait for a reply from a gate or a health judge.
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Asks a gate whether a wave or a step of a progressive sync may start. For a step, `operation` is the rollout,
-/// `application` is the `namespace/name` of the ApplicationSet, and `wave` is the number of the step, counted from 1.
+/// Asks a gate whether a wave or a step of a progressive sync may start. For a step, `operation` is the
+/// rollout, `application` is the ApplicationSet as `namespace/name`, and `wave` is the number of the step,
+/// starting at 1.
 ///
-/// The engine sends the request once. If the answer changes later, the gate sends another answer, as long as
-/// [`GateReply::is_wanted`] returns true. A gate that can't do this answers once and states the time at which
-/// the engine must ask again.
+/// The engine sends the request once. If the verdict changes later, the gate sends another verdict, as long
+/// as [`GateReply::is_wanted`] returns true. A gate that can't do this sends one verdict and states the time
+/// at which the engine must ask again.
 #[derive(Debug)]
 pub struct GateRequest {
     /// Id of the operation.
@@ -46,12 +47,12 @@ pub struct GateRequest {
     pub wave: i64,
     /// Objects of the wave.
     pub objects: Vec<ObjectKey>,
-    /// Receives the answers: open, or closed with a reason.
+    /// Receives the verdicts: open, or closed with a reason.
     pub reply: GateReply,
 }
 
-/// Receiver of a gate's answers. A gate may send any number of answers, and the newest counts. The receiver can be
-/// cloned and stored.
+/// Receiver of a gate's verdicts. A gate may send any number of verdicts, and the newest one counts. The
+/// receiver can be cloned and stored.
 #[derive(Clone, Debug)]
 pub struct GateReply(watch::Sender<Option<Verdict>>);
 
@@ -61,18 +62,18 @@ impl GateReply {
         (Self(reply), answers)
     }
 
-    /// Sends an answer. Returns false if the answer is no longer needed, because the wave has started or the operation
-    /// has ended.
+    /// Sends a verdict. Returns false if the verdict is no longer needed, because the wave has started or the
+    /// operation has ended.
     pub fn send(&self, verdict: Verdict) -> bool {
         self.0.send(Some(verdict)).is_ok()
     }
 
-    /// Returns true if the wave is still waiting for an answer, or if a later answer can still affect it.
+    /// Returns true if the wave is still waiting for a verdict, or if a later verdict can still affect it.
     pub fn is_wanted(&self) -> bool {
         !self.0.is_closed()
     }
 
-    /// Returns when no answer is needed any more, so that the gate can stop its work.
+    /// Returns once no more verdicts are needed, so that the gate can stop its work.
     pub async fn wait_until_unwanted(&self) {
         self.0.closed().await;
     }
@@ -80,26 +81,26 @@ impl GateReply {
 
 /// Asks a runner to run a hook.
 ///
-/// If the engine was killed in the meantime, a runner may receive the same operation, hook and attempt twice.
-/// It must do the work identified by these three values only once.
+/// If the engine is killed and restarted, a runner may receive the same operation, hook and attempt twice.
+/// The runner must do the work identified by these three values only once.
 #[derive(Debug)]
 pub struct HookRun {
     /// Id of the hook's operation.
     pub operation: OperationId,
     /// Name of the operation's application.
     pub application: String,
-    /// Attempt of the operation, counted from 1.
+    /// Attempt of the operation, starting at 1.
     pub attempt: u32,
     /// The planned manifest. The engine doesn't write it to the cluster.
     pub manifest: Object,
-    /// Cancellation of the hook.
+    /// Signals that the hook was canceled.
     pub cancellation: Cancellation,
-    /// Receives the hook's result. The engine enforces no timeout except the hook's own.
+    /// Receives the hook's result. The engine enforces no timeout other than the hook's own.
     pub reply: RpcReplyPort<HookResult>,
 }
 
-/// Cancellation of a running hook by a user, a deadline, a lost claim, or the failure of its operation. The hook's
-/// result is then ignored.
+/// Signals that a running hook was canceled by a user, a deadline, a lost claim, or the failure of its
+/// operation. The hook's result is then ignored.
 #[derive(Clone, Debug)]
 pub struct Cancellation(watch::Receiver<bool>);
 
@@ -114,8 +115,8 @@ impl Cancellation {
         *self.0.borrow()
     }
 
-    /// Returns when the hook is canceled. Never returns if the hook ends normally or the engine stops. In the
-    /// latter case, the next engine runs the hook again.
+    /// Returns when the hook is canceled. Never returns if the hook ends normally or the engine stops. If the
+    /// engine stops, the next engine runs the hook again.
     pub async fn wait_until_canceled(&mut self) {
         if self.0.wait_for(|cancelled| *cancelled).await.is_err() {
             std::future::pending::<()>().await;
@@ -137,7 +138,7 @@ pub enum HookResult {
 pub struct HealthRequest {
     /// The live object.
     pub object: Object,
-    /// Receives the answer.
+    /// Receives the object's health.
     pub reply: RpcReplyPort<Health>,
 }
 
@@ -190,7 +191,7 @@ impl Extensions {
     }
 }
 
-/// Sends a request to an actor and waits a limited time for the answer.
+/// Sends a request to an actor and waits a limited time for the reply.
 async fn request_answer<Q, A>(
     actor: &ActorRef<Q>,
     question: impl FnOnce(RpcReplyPort<A>) -> Q,

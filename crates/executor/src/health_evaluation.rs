@@ -4,8 +4,8 @@ use sha2::{Digest as _, Sha256};
 use tidegate_health::{HealthError, HealthRules};
 use tidegate_model::{Digest, Health, HealthStatus, Object, ObservedState, Timestamp};
 
-/// Returns the digest of health rules. The same rules have the same digest in every process, regardless of their order
-/// and where they were loaded from.
+/// Returns the digest of health rules. The same rules have the same digest in every process, regardless of
+/// their order and of where they were loaded from.
 pub(crate) fn rules_digest(rules: &HealthRules) -> Digest {
     let mut hasher = Sha256::new();
     rules.visit_identity(&mut |part| {
@@ -16,7 +16,7 @@ pub(crate) fn rules_digest(rules: &HealthRules) -> Digest {
     Digest(hasher.finalize().into())
 }
 
-/// Runs an evaluation on a thread that it may block for a long time. `None` if the evaluation panicked.
+/// Runs an evaluation on a thread that may be blocked for a long time. `None` if the evaluation panicked.
 async fn evaluate_blocking<T: Send + 'static>(
     rules: &HealthRules,
     object: &Object,

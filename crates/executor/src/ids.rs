@@ -1,4 +1,4 @@
-//! Ids of operations. They sort in log order even if the clock is set back.
+//! Operation ids. They sort in log order even if the clock is set back.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use uuid::{NoContext, Uuid};
 use crate::log::Log;
 use crate::log::run_blocking;
 
-/// Minimum distance between two ids, because the order of two ids from the same millisecond is undefined.
+/// Minimum time between two ids, because the order of two ids from the same millisecond is undefined.
 const ID_DISTANCE_MIN: Duration = Duration::from_millis(1);
 
 /// Creates the id of a new operation. Each call receives a later time than the previous call.
@@ -27,7 +27,7 @@ pub(crate) fn random_ids() -> IdSource {
 }
 
 /// Returns the creation time contained in an operation's id. `None` if the id doesn't contain a time. The
-/// time may be ahead of the clock at creation. It is never earlier than the creation time of a preceding
+/// time may be ahead of the clock at creation, but it is never earlier than the time in the id of a preceding
 /// operation.
 pub fn creation_time(operation: OperationId) -> Option<Timestamp> {
     let (seconds, nanoseconds) = operation.0.get_timestamp()?.to_unix();
@@ -38,7 +38,7 @@ pub fn creation_time(operation: OperationId) -> Option<Timestamp> {
 /// Ids of one engine.
 pub(crate) struct Ids {
     source: IdSource,
-    /// Creation time in the newest operation's id. `None` before the first request.
+    /// Creation time in the newest operation's id. `None` until the first id is requested.
     newest: Mutex<Option<Timestamp>>,
 }
 

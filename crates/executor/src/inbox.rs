@@ -1,8 +1,8 @@
 //! Queue of inputs for an operation or another machine.
 //!
 //! Actor mailboxes are unbounded and deliver one message at a time. An inbox keeps at most one wake-up
-//! message in the mailbox, regardless of the number of arrivals, and the actor takes all arrivals at once.
-//! The number of arrivals for an operation is bounded by its commands in flight and the objects it watches.
+//! message in the mailbox, no matter how many inputs arrive, and the actor takes all of them at once. For an
+//! operation, the number of arrivals is bounded by its commands in flight and the objects that it watches.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -22,21 +22,21 @@ pub(crate) type Arrival<M = SyncOperation, N = EffectMessage> = tidegate_lifecyc
 pub(crate) enum EffectMessage {
     /// The claim keeper has ended.
     KeeperEnded,
-    /// The claim was released, or releasing it was abandoned.
+    /// The claim was released, or the attempt to release it was abandoned.
     ClaimReleased,
-    /// Inventory changes of the plan that follows in the queue.
+    /// Inventory changes for the plan that follows in the queue.
     Inventory(Vec<InventoryChange>),
-    /// Manifests of the plan that follows in the queue.
+    /// Manifests for the plan that follows in the queue.
     Bundle(Arc<Bundle>),
     /// Mask for the text that follows in the queue.
     Mask(Arc<Mask>),
     /// A hook runner has finished the hook of a task in an attempt.
     HookEnded(TaskId, u32),
-    /// The subscription to a concurrency gate has ended. All its answers precede this message.
+    /// The subscription to a concurrency gate has ended. All of the gate's verdicts precede this message.
     GateUnsubscribed,
     /// The operation is old enough to watch the namespaces that it writes to.
     NamespacesDue,
-    /// The batch in flight wasn't written.
+    /// The batch in flight could not be written.
     WriteFailed(AppendFailure),
 }
 
@@ -46,7 +46,7 @@ impl From<AppendFailure> for EffectMessage {
     }
 }
 
-/// Sending and receiving side of an inbox. The type parameters default to those of an operation.
+/// An inbox, with its sending and receiving side. The type parameters default to those of an operation.
 pub(crate) struct Inbox<M: Machine = SyncOperation, N = EffectMessage> {
     arrivals: Arc<Mutex<tidegate_lifecycle::Inbox<M, N>>>,
     wake: Arc<dyn Fn() + Send + Sync>,
@@ -59,13 +59,13 @@ impl<M: Machine, N> Clone for Inbox<M, N> {
 }
 
 impl<M: Machine, N> Inbox<M, N> {
-    /// Creates an inbox that calls `wake` when an arrival finds the inbox empty.
+    /// Creates an inbox that calls `wake` when something arrives in the empty inbox.
     pub fn new(wake: impl Fn() + Send + Sync + 'static) -> Self {
         Self { arrivals: Arc::default(), wake: Arc::new(wake) }
     }
 
     fn lock(&self) -> MutexGuard<'_, tidegate_lifecycle::Inbox<M, N>> {
-        // A panic during a push can at most leave an outdated observation.
+        // If a push panics, at worst an outdated observation remains.
         self.arrivals.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -1,6 +1,6 @@
 //! Last runs of hooks that run only when their inputs have changed.
 //!
-//! Last runs are read from the operation log. If the log was compacted or isn't readable, the last run of a
+//! Last runs are read from the operation log. If the log was compacted or can't be read, the last run of a
 //! hook is unknown, and the hook runs.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,8 +14,8 @@ use crate::effects::Targets;
 use crate::log::Log;
 use crate::offline::list_summaries;
 
-/// Maximum number of operations to read, newest first. A hook that didn't run in any of these operations runs
-/// again.
+/// Maximum number of operations to read, starting with the newest. A hook that didn't run in any of these
+/// operations runs again.
 const OPERATIONS_MAX: usize = 100;
 
 /// Result of a hook's last run, and the manifests of that run.
@@ -24,8 +24,8 @@ struct RunRecord {
     targets: Digest,
 }
 
-/// Returns the last runs of the hooks in these manifests that run only when their inputs have changed. Reads earlier
-/// operations of the same application at the same destination. Omits hooks that didn't succeed.
+/// Returns the last runs of those hooks in the manifests that run only when their inputs have changed. Reads
+/// earlier operations of the same application at the same destination. Omits hooks that didn't succeed.
 pub(crate) fn last_runs(
     log: &Log,
     operation: OperationId,
@@ -70,7 +70,7 @@ fn search_log(
     earlier.retain(|one| *one < operation);
     earlier.sort_unstable();
     for one in earlier.into_iter().rev().take(OPERATIONS_MAX) {
-        // Only the summary of a compacted operation remains, so its hooks and all earlier runs are unknown.
+        // Only a summary of a compacted operation remains, so its hooks and all earlier runs are unknown.
         let Ok(loaded) = log.load_as(one) else { break };
         let Ok(driver) = Driver::recover(loaded.snapshot, loaded.events) else { break };
         let state = driver.state();
@@ -94,8 +94,8 @@ fn has_same_target(one: &SyncRequest, other: &SyncRequest) -> bool {
     one.destination.is_same_cluster(&other.destination) && one.namespace == other.namespace
 }
 
-/// Adds an operation's hooks unless a newer run is known. A hook with several phases counts as successful if
-/// it succeeded in each phase.
+/// Adds an operation's hooks, except those for which a newer run is known. A hook with several phases counts
+/// as successful only if it succeeded in each phase.
 fn add_runs(
     found: &mut BTreeMap<ObjectKey, RunRecord>,
     header: &Header,

@@ -1,4 +1,4 @@
-//! The engine that executes operations: actors around pure state machines, and the API for extensions.
+//! The engine that executes operations: actors around pure state machines, and an API for extensions.
 //!
 //! ```no_run
 //! # use std::sync::Arc;

@@ -11,21 +11,22 @@ use crate::error::EngineError;
 /// The log shared by all actors.
 pub(crate) type Log = tidegate_oplog::Log;
 
-/// Reason why the log rejects all records. Set once, by the first caller that notices.
+/// Reason why the log rejects all records. It is set once, by the first caller that notices.
 pub(crate) type LogFailure = Arc<OnceLock<String>>;
 
-/// Reason why a batch wasn't written.
+/// Reason why a batch could not be written.
 #[derive(Clone, Debug)]
 pub(crate) enum AppendFailure {
     /// The log rejects all later records. Contains the log's message.
     Final(String),
-    /// The log rejected this group and continues. Contains the log's message.
+    /// The log rejected this group but still accepts others. Contains the log's message.
     Rejected(String),
     /// The log actor failed, so it is unknown whether the batch was written.
     Lost,
 }
 
-/// The log actor has failed. The outcome of a batch is unknown, so its operation continues from the log.
+/// Error that is returned when the log actor fails. The outcome of a batch is then unknown, so its operation
+/// continues from the log.
 #[derive(Debug, thiserror::Error)]
 #[error("the log actor failed before it confirmed whether events were written")]
 pub(crate) struct LogActorFailed;
@@ -56,12 +57,12 @@ pub(crate) async fn read_json<T: serde::de::DeserializeOwned + Send + 'static>(
         .map_err(|error| CallError::permanent(format!("the operation's manifests are damaged: {error}")))
 }
 
-/// Reason why a value wasn't stored outside the log.
+/// Reason why a value could not be stored outside the log.
 #[derive(Debug)]
 pub(crate) enum StoreError {
     /// The log rejects all later records. Contains the log's message.
     Final(String),
-    /// This value can't be stored, and the log continues. Contains the reason.
+    /// This value can't be stored, but the log still accepts others. Contains the reason.
     Rejected(String),
 }
 
@@ -83,9 +84,9 @@ impl From<StoreError> for CallError {
     }
 }
 
-/// Stores a value as JSON outside the log, unless the log has already failed. If the disk is full, the log
-/// counts as failed, as after an append: the value had no effect yet, so the operation can continue after a
-/// restart.
+/// Stores a value as JSON outside the log unless the log has already failed. If the disk is full, the log is
+/// considered failed, in the same way as after an append. The value hasn't had any effect yet, so the
+/// operation can continue after a restart.
 pub(crate) async fn store_json<T: serde::Serialize>(
     log: &Log,
     failure: &LogFailure,
@@ -105,7 +106,8 @@ pub(crate) async fn store_json<T: serde::Serialize>(
     }
 }
 
-/// Returns true if the log rejected its input without storing anything, and continues. All other errors are final.
+/// Returns true if the log rejected its input without storing anything and still accepts other records. All
+/// other errors are final.
 pub(crate) fn is_rejection(error: &LogError) -> bool {
     matches!(
         error,

@@ -1,4 +1,4 @@
-//! An operation's manifests, stored outside the log, and values derived from them.
+//! An operation's manifests, which are stored outside the log, and values derived from them.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use crate::effects::{Mask, Targets};
 use crate::gates::GateDefinitions;
 use crate::log::{Log, read_json};
 
-/// Manifests passed from a submission to planning, so that they don't have to be read again.
+/// Manifests that are passed from a submission to planning, so that they don't have to be read again.
 pub(crate) struct SubmittedManifests {
     pub targets: Targets,
-    /// One of a limited number of permits, so that only some of the waiting operations keep their manifests
-    /// in memory.
+    /// One of a limited number of permits, which ensure that only some of the waiting operations keep their
+    /// manifests in memory.
     pub permit: OwnedSemaphorePermit,
 }
 
-/// Manifests of an operation, either just planned or read on first use. They stay in memory as long as the operation is
-/// running, so they are packed.
+/// Manifests of an operation, either just planned or read on first use. They stay in memory for as long as
+/// the operation is running, so they are stored in packed form.
 pub(crate) struct Bundle {
     log: Log,
     pub digest: Digest,

@@ -1,5 +1,5 @@
 //! Use of a log without an engine: opening the log, and recording user requests for operations that aren't
-//! running. The engine executes the requests when the operation is resumed.
+//! running. The engine executes these requests when the operation is resumed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ use crate::log::Log;
 use crate::log::run_blocking;
 use crate::summary::{Summary, codecs, summarize};
 
-/// Opens the log in a state directory and creates the directory if needed. Repairs summaries that, because of
-/// damage, are older than their records. `key` encrypts content stored next to the log. [default: the
-/// directory's own key]
+/// Opens the log in a state directory and creates the directory if necessary. If a summary is older than its
+/// records because of damage, the summary is repaired. `key` encrypts content that is stored next to the log.
+/// [default: the directory's own key]
 ///
 /// # Errors
 ///
-/// Returns an error if another process has opened the log, the directory isn't usable, or a newer version has written
-/// to it.
+/// Returns an error if another process has the log open, the directory isn't usable, or a newer version has
+/// written to it.
 pub fn open_log(directory: &Path, key: Option<LogKey>) -> Result<Log, LogError> {
     let text: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let holder = Holder { pid: std::process::id(), command: text.join(" "), since: SystemClock.now() };
@@ -39,8 +39,8 @@ pub fn open_log(directory: &Path, key: Option<LogKey>) -> Result<Log, LogError> 
 ///
 /// A request to end an operation that is already ending has no effect, so it isn't recorded.
 ///
-/// The caller must ensure that no engine is running the operation at the same time: otherwise the log rejects
-/// the later of the two writers.
+/// The caller must ensure that no engine is running the operation at the same time. Otherwise, the log
+/// rejects whichever writer comes second.
 pub async fn record_request(
     log: &Log,
     operation: OperationId,
@@ -57,7 +57,7 @@ pub async fn record_request(
     match driver.handle_input(&input, now) {
         Ok(()) => {}
         Err(DriverError::IllegalEvent(illegal)) => return Err(illegal.into()),
-        // No process is executing the earlier request to end the operation. The caller must execute it.
+        // No process is executing the earlier request to end the operation, so the caller must execute it.
         Err(DriverError::Rejected(Rejection::AlreadyEnding { .. })) if is_end => {}
         Err(DriverError::Rejected(rejection)) => {
             return Err(EngineError::Rejected { operation, reason: rejection.to_string() });
@@ -75,8 +75,8 @@ pub async fn record_request(
     view(driver.state()).ok_or(unknown)
 }
 
-/// Returns the open operations whose summary differs from their records. After damage, a repair may have
-/// recovered only an older summary, so that a paused or finished operation looks like a running one.
+/// Returns the open operations whose summary differs from their records. A repair after damage may have
+/// recovered only an older summary. A paused or finished operation would then look as if it were running.
 pub fn find_wrong_summaries(log: &Log) -> Result<Vec<SummaryCorrection>, LogError> {
     Ok(list_summaries(log, Lookup::open())?
         .into_iter()
@@ -89,12 +89,12 @@ pub fn find_wrong_summaries(log: &Log) -> Result<Vec<SummaryCorrection>, LogErro
 pub struct SummaryCorrection {
     /// The correct summary.
     pub summary: Summary,
-    /// Append that corrects the summary.
+    /// Record to append in order to correct the summary.
     pub append: AppendOf<OperationEvent>,
 }
 
-/// Returns the correction of a wrong summary. Skips operations that can't be read; callers get the error when
-/// they use such an operation.
+/// Returns the correction for a wrong summary. Skips operations that can't be read. Callers get the error
+/// when they use such an operation.
 fn correct_summary(log: &Log, stored: &Summary) -> Option<SummaryCorrection> {
     let loaded = log.load_as(stored.operation).ok()?;
     let driver = Driver::recover(loaded.snapshot, loaded.events).ok()?;

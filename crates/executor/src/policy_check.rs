@@ -1,5 +1,5 @@
-//! Enforcement of an operation's project policy. The engine checks the policy before each write, not only at
-//! the start of the operation.
+//! Enforcement of an operation's project policy. The engine checks the policy before each write, not only
+//! when the operation starts.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,18 +15,18 @@ use crate::effects::call_error;
 use crate::log::Log;
 use crate::manifests;
 
-/// Maximum age of cached scopes of kinds.
+/// Maximum age of the cached scopes of kinds.
 const SCOPE_CACHE_TIME: Duration = Duration::from_secs(60);
 /// Minimum time before the scope of an unknown kind is looked up again.
 const SCOPE_LOOKUP_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Kind whose objects define the scope of other kinds.
+/// Kind whose objects define the scopes of other kinds.
 const CRD_KIND: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
 
-/// Check of the current project policies.
+/// Checks operations against the current project policies.
 pub trait PolicyCheck: Send + Sync + 'static {
     /// Returns an error if an operation may not write, delete or dry-run an object. If the scope of the
     /// object's kind is unknown, both scopes must be permitted. The error message contains the project and
-    /// the rule.
+    /// the violated rule.
     fn check_write(
         &self,
         policy: &ProjectPolicy,
@@ -35,7 +35,8 @@ pub trait PolicyCheck: Send + Sync + 'static {
     ) -> Result<(), ClusterError>;
 }
 
-/// Policy of an engine without projects: only operations that started without restrictions may write.
+/// Policy check of an engine without projects. Only operations that were started without restrictions may
+/// write.
 struct NoProjects;
 
 impl PolicyCheck for NoProjects {
@@ -95,10 +96,10 @@ impl ScopeCache {
     }
 }
 
-/// Inputs of the checks between an operation and its cluster.
+/// Inputs for the policy checks between an operation and its cluster.
 pub(crate) struct PolicyGuard {
     pub log: Log,
-    /// Digest of the manifests, which contain the project policy.
+    /// Digest of the manifests, with which the project policy is stored.
     pub targets: Digest,
     /// Project policy, once it has been read. `None` for an operation that a user started without a project.
     pub policy: Arc<OnceCell<Option<Arc<ProjectPolicy>>>>,
@@ -107,7 +108,7 @@ pub(crate) struct PolicyGuard {
 }
 
 impl PolicyGuard {
-    /// Returns the cluster restricted to the operation's policy.
+    /// Returns the cluster, restricted to what the operation's policy permits.
     pub async fn restrict(self, cluster: Arc<dyn Cluster>) -> Result<Arc<dyn Cluster>, CallError> {
         let read = || async {
             Ok::<_, CallError>(manifests::read_policy(&self.log, self.targets).await?.map(Arc::new))
@@ -122,7 +123,7 @@ impl PolicyGuard {
     }
 }
 
-/// A cluster that accepts only writes permitted by the operation's project.
+/// A cluster that accepts only writes that the operation's project permits.
 struct RestrictedCluster {
     cluster: Arc<dyn Cluster>,
     policy_check: Arc<dyn PolicyCheck>,

@@ -1,19 +1,19 @@
 //! Restart policy for actors: a maximum number of restarts within a time window, with increasing delays.
 //!
-//! The engine soon gives up on an actor that fails on every start. It never gives up on an actor that fails
-//! once a day, regardless of how long the engine runs.
+//! If an actor fails on every start, the engine soon gives up on it. If an actor fails once a day, the engine
+//! never gives up on it, no matter how long the engine runs.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time window in which failures count.
+/// Time window within which failures count.
 pub(crate) const RESTART_WINDOW: Duration = Duration::from_secs(300);
-/// Maximum number of failures of an operation's or machine's actor within [`RESTART_WINDOW`] before the
-/// operation ends in an error.
+/// Maximum number of times that the actor of an operation or machine may fail within [`RESTART_WINDOW`]
+/// before the operation or machine ends with an error.
 pub(crate) const RESTARTS_MAX: usize = 3;
-/// Delay before the first restart within a window. It doubles with each additional restart.
+/// Delay before the first restart within a window. It doubles with each further restart.
 const DELAY_MIN: Duration = Duration::from_millis(100);
 /// Maximum delay before a restart.
 const DELAY_MAX: Duration = Duration::from_secs(10);
@@ -23,7 +23,7 @@ const DELAY_MAX: Duration = Duration::from_secs(10);
 pub(crate) struct Restarts(VecDeque<Instant>);
 
 impl Restarts {
-    /// Adds a failure. Returns the number of failures within the window, including this failure.
+    /// Adds a failure. Returns the number of failures within the window, including this one.
     pub fn record_failure(&mut self, now: Instant) -> usize {
         self.0.retain(|at| now.saturating_duration_since(*at) < RESTART_WINDOW);
         self.0.push_back(now);

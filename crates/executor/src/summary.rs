@@ -1,4 +1,4 @@
-//! Summary of an operation in the log.
+//! Summary of an operation, as stored in the log.
 
 use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::operation::{Details, OperationEvent, State};
@@ -19,18 +19,18 @@ pub struct Summary {
     pub phase: OperationPhase,
     /// True if a user has paused the operation.
     pub paused: bool,
-    /// Activity of the operation when the summary was written, or its final message.
+    /// Current activity of the operation when the summary was written, or its final message.
     pub message: String,
     /// Time at which the operation was accepted.
     pub started_at: Timestamp,
-    /// End time; `None` while the operation is open.
+    /// End time. `None` while the operation is open.
     pub finished_at: Option<Timestamp>,
     /// Number of completed waves, and total number of waves.
     pub waves: (u32, u32),
-    /// Revision of the manifests; empty if unknown.
+    /// Revision of the manifests. Empty if unknown.
     #[serde(default)]
     pub revision: String,
-    /// Requester; empty if unknown.
+    /// Requester. Empty if unknown.
     #[serde(default)]
     pub initiated_by: String,
     /// True if the operation doesn't write to the cluster.
@@ -73,7 +73,7 @@ impl From<Summary> for tidegate_oplog::Summary<Details> {
     }
 }
 
-/// Returns the codecs of the stream kinds that an engine can read.
+/// Returns the codecs for the stream kinds that an engine can read.
 pub fn codecs() -> Codecs {
     Codecs::for_kind::<OperationEvent>().with_kind::<rollout::Event>().with_kind::<teardown::Event>()
 }

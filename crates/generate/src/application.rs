@@ -1,4 +1,4 @@
-//! Rendering of Applications from a template and parameter sets.
+//! Renders Applications from a template and parameter sets.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::argo::{self, API_VERSION, Application, ApplicationSet, ApplicationSetTemplate};
@@ -15,10 +15,10 @@ use crate::{GeneratedApplication, patch, yaml};
 /// Sections that every Application has.
 const SECTIONS: [&str; 2] = ["metadata", "spec"];
 
-/// Finalizer that deletes an Application's objects along with it.
+/// Finalizer that deletes an Application's objects along with the Application.
 const FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
 
-/// Generated Application before its name is compared with those of other Applications.
+/// A generated Application, before its name is compared with those of other Applications.
 pub(crate) struct ApplicationDraft {
     pub(crate) generated: GeneratedApplication,
     /// Reason why the service or the API server would reject the Application.
@@ -38,7 +38,7 @@ impl<'s> ApplicationRenderer<'s> {
     }
 
     /// Renders an Application for each parameter set of a generator. The generator's template takes
-    /// precedence over the ApplicationSet's.
+    /// precedence over the ApplicationSet's template.
     pub(crate) fn render_applications(
         &mut self,
         run: &mut GenerateRun<'_>,
@@ -173,7 +173,8 @@ fn fill_empty(into: &mut Value, from: &Value) {
     }
 }
 
-/// Returns true if a patch determines the finalizers, because it contains finalizers or sets them to null.
+/// Returns true if a patch determines the finalizers, because it either contains finalizers or sets them to
+/// null.
 fn sets_finalizers(patch: &Value) -> bool {
     match patch.pointer("/metadata/finalizers") {
         Some(Value::Array(finalizers)) => !finalizers.is_empty(),
@@ -182,8 +183,8 @@ fn sets_finalizers(patch: &Value) -> bool {
     }
 }
 
-/// Patches an Application. The patch can't change the project, because its author may not be allowed to
-/// choose one.
+/// Applies a patch to an Application. The patch can't change the project, because the author of the patch may
+/// not be allowed to choose one.
 fn apply_patch(application: &mut Value, patch: &Value) -> Result<(), Problem> {
     let wrong = |reason: &str| Problem::Patch { reason: reason.to_owned() };
     let patch = match patch {

@@ -1,11 +1,11 @@
-//! Remaining resources of a run.
+//! Resources that remain for a run.
 
 use serde_json::Value;
 
 use crate::error::Problem;
 use crate::limits::{BYTES_MAX, STEPS_MAX};
 
-/// Remaining resources of a run.
+/// Resources that remain for a run.
 #[derive(Debug)]
 pub(crate) struct Budget {
     bytes: usize,

@@ -1,4 +1,4 @@
-//! Errors during generation, and their locations.
+//! Errors that occur during generation, and their locations.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use crate::limits::{APPLICATIONS_MAX, BYTES_MAX, ERRORS_MAX, NESTING_MAX, STEPS_
 /// Location in an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ErrorLocation {
-    /// Generator, such as `generators[1].matrix.generators[0].list`; empty for the whole ApplicationSet.
+    /// Generator, such as `generators[1].matrix.generators[0].list`. Empty for the whole ApplicationSet.
     pub generator: String,
     /// Parameter set, such as `element 2`, or `element 2, folder apps/web` in a matrix.
     pub element: Option<String>,
@@ -46,7 +46,7 @@ impl fmt::Display for ErrorLocation {
     }
 }
 
-/// Error that prevents the generation of Applications.
+/// An error that prevents Applications from being generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[error("{place}: {problem}")]
 pub struct GenerateError {
@@ -113,10 +113,10 @@ pub enum Problem {
         /// The key.
         key: String,
     },
-    /// The rendered template with its patch is not a valid Application.
+    /// The rendered template, with its patch applied, is not a valid Application.
     #[error("Application {name:?} is invalid: {reason}{}", patch_line_text(.line.as_ref()))]
     Application {
-        /// Name of the Application; empty if it doesn't have one.
+        /// Name of the Application. Empty if it doesn't have one.
         name: String,
         /// Line of the patch that sets the field.
         line: Option<PatchLine>,
@@ -183,7 +183,7 @@ pub enum Problem {
     /// An element isn't an object.
     #[error("{what} must be an object, found {found}")]
     NotAnObject {
-        /// Part that must be an object.
+        /// The part that must be an object.
         what: &'static str,
         /// Actual type.
         found: String,
@@ -235,7 +235,7 @@ pub enum Problem {
         reason: String,
     },
     /// A list generator has unknown fields but no elements. This is an error, because a misspelled field must
-    /// not delete all of the generator's Applications.
+    /// not cause all of the generator's Applications to be deleted.
     #[error(
         "neither elements nor elementsYaml is set, and {fields} is unknown; for an empty list, use elements: []"
     )]
@@ -254,7 +254,7 @@ pub enum Problem {
         /// Name of the list.
         field: &'static str,
     },
-    /// Every path that a Git generator's patterns include is also excluded.
+    /// Every path that is included by a Git generator's patterns is also excluded.
     #[error(
         "each path in {field} also has an entry with exclude: true, so none is selected; remove one of the two entries"
     )]
@@ -272,12 +272,12 @@ pub enum Problem {
         /// Reason.
         reason: String,
     },
-    /// A generator specifies either no way to select resources, or two.
+    /// A generator specifies either no way or two ways to select resources.
     #[error(
         "there is a problem with the definition of the ClusterDecisionResource generator: set either name or labelSelector"
     )]
     Decision,
-    /// There are no matching resources.
+    /// No resources match.
     #[error("no clusterDecisionResources found")]
     NoDecisions,
     /// A resource's status doesn't match the ConfigMap.
@@ -306,7 +306,7 @@ pub enum Problem {
         /// Reason.
         reason: String,
     },
-    /// Too many parameter sets or Applications.
+    /// There are too many parameter sets or Applications.
     #[error("exceeds the limit of {APPLICATIONS_MAX} parameter sets; split the ApplicationSet")]
     TooMany,
     /// Parameter sets or Applications are too large in total.
@@ -321,17 +321,17 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// Returns true if the error is a limit of the run, which all generators of the run share.
+    /// Returns true if the error is caused by a limit of the run, which is shared by all generators.
     pub(crate) fn is_limit(&self) -> bool {
         matches!(self, Self::TooMany | Self::TooManyBytes | Self::TooManySteps)
     }
 }
 
-/// Line of a `templatePatch`.
+/// A line of a `templatePatch`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatchLine {
-    /// Line number, starting at 1. It refers to the patch as written if the patch contains the same line, and
-    /// otherwise to the rendered patch.
+    /// Line number, starting at 1. If the patch as written contains the same line, the number refers to the
+    /// patch as written. Otherwise, it refers to the rendered patch.
     pub number: usize,
     /// True if the number refers to the rendered patch.
     pub is_rendered: bool,
@@ -387,7 +387,7 @@ pub enum ApplicationRejection {
         reason: String,
         /// Line of the patch that sets the field.
         line: Option<PatchLine>,
-        /// Generator and element of the Application.
+        /// Generator and element that produced the Application.
         from: ErrorLocation,
     },
 }

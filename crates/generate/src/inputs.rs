@@ -1,4 +1,4 @@
-//! External data of generators.
+//! External data that generators use.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,23 +11,24 @@ use tidegate_model::argo::{
 /// Reply to a query for external data: the data, `None` if it isn't available yet, or an error.
 pub type Reply<T> = Result<Option<T>, QueryError>;
 
-/// Error that occurred while external data was queried.
+/// An error that occurred while external data was being queried.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct QueryError {
     /// Reason, and how to fix it.
     pub reason: String,
-    /// True if the subject, such as a repository, doesn't exist. Some generators tolerate this.
+    /// True if the thing that was queried, such as a repository, doesn't exist. Some generators tolerate
+    /// this.
     pub is_missing: bool,
 }
 
 impl QueryError {
-    /// Creates an error for a failed query.
+    /// Creates an error for a query that failed.
     pub fn new(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), is_missing: false }
     }
 
-    /// Creates an error for a subject that doesn't exist.
+    /// Creates an error for a query about something that doesn't exist.
     pub fn missing(reason: impl Into<String>) -> Self {
         Self { reason: reason.into(), is_missing: true }
     }
@@ -64,7 +65,7 @@ pub trait GeneratorInputs {
     }
 
     /// Returns the resources for a ClusterDecisionResource generator, and the settings in its ConfigMap. The
-    /// generator's templates are already rendered.
+    /// generator's templates have already been rendered.
     fn decisions(&mut self, generator: &ClusterDecisionResourceGenerator) -> Reply<Arc<Decisions>> {
         let _ = generator;
         Err(QueryError::new(
@@ -73,7 +74,7 @@ pub trait GeneratorInputs {
         ))
     }
 
-    /// Returns a plugin's unprocessed response. The generator's templates are already rendered.
+    /// Returns a plugin's unprocessed response. The generator's templates have already been rendered.
     fn plugin(&mut self, generator: &PluginGenerator) -> Reply<Arc<Value>> {
         let name = &generator.config_map_ref.name;
         Err(QueryError::new(format!(
@@ -82,11 +83,11 @@ pub trait GeneratorInputs {
         )))
     }
 
-    /// Returns an organization's repositories with their branches, before any filtering. The generator's
-    /// templates are already rendered.
+    /// Returns an organization's repositories with their branches, before they are filtered. The generator's
+    /// templates have already been rendered.
     ///
-    /// `paths` contains the paths that the filters test for existence. [`Branch::paths`] contains the paths
-    /// that exist in each branch.
+    /// `paths` contains the paths that the filters test for existence. [`Branch::paths`] contains those that
+    /// exist in each branch.
     fn branches(&mut self, generator: &ScmGenerator, paths: &BTreeSet<String>) -> Reply<Arc<Vec<Branch>>> {
         let _ = (generator, paths);
         Err(QueryError::new(
@@ -94,8 +95,8 @@ pub trait GeneratorInputs {
         ))
     }
 
-    /// Returns a repository's pull requests, before any filtering. The generator's templates are already
-    /// rendered.
+    /// Returns a repository's pull requests, before they are filtered. The generator's templates have already
+    /// been rendered.
     fn pull_requests(&mut self, generator: &PullRequestGenerator) -> Reply<Arc<Vec<PullRequest>>> {
         let _ = generator;
         Err(QueryError::new(
@@ -117,7 +118,7 @@ pub struct Cluster {
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// Project that the cluster is restricted to; empty if all projects may use it.
+    /// Project to which the cluster is restricted. Empty if all projects may use it.
     pub project: String,
     /// Labels on the cluster's declaration.
     pub labels: BTreeMap<String, String>,
@@ -141,7 +142,7 @@ pub struct Decisions {
     pub status_list_key: String,
     /// Field of the list entries that contains the name of a cluster.
     pub match_key: String,
-    /// Status of the resources by name.
+    /// Status of the resources, by name.
     pub resources: BTreeMap<String, Value>,
 }
 
@@ -158,7 +159,7 @@ pub struct Branch {
     pub url: String,
     /// Name of the branch.
     pub branch: String,
-    /// Commit of the branch.
+    /// Newest commit of the branch.
     pub sha: String,
     /// Labels of the repository.
     pub labels: Vec<String>,
@@ -185,7 +186,7 @@ pub struct PullRequest {
     pub labels: Vec<String>,
 }
 
-/// Returns an address without user and password.
+/// Returns an address without its user and password.
 pub(crate) fn without_credentials(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
     let (authority, path) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));

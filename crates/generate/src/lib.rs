@@ -1,4 +1,4 @@
-//! Generates the Applications of an ApplicationSet: computes parameter sets, and renders the templates with
+//! Generates the Applications of an ApplicationSet: computes parameter sets and renders the templates with
 //! them.
 //!
 //! ```text
@@ -12,9 +12,9 @@
 //! same ApplicationSet and the same data always produce the same Applications, in the same order.
 //!
 //! Modules: `run` executes the generators, each of which has a file in `generators`. `templates` renders
-//! strings (`simple_templates` those of the form `{{name}}`), `render_value` renders all strings of a value,
-//! and `application` renders the whole template. `patch` applies strategic merge patches. `limits` defines
-//! the resource limits of a run, and `budget` tracks the remaining resources.
+//! strings (`simple_templates` renders those of the form `{{name}}`), `render_value` renders all strings in a
+//! value, and `application` renders the whole template. `patch` applies strategic merge patches. `limits`
+//! defines the resource limits of a run, and `budget` tracks the remaining resources.
 
 mod application;
 mod budget;
@@ -56,8 +56,8 @@ use crate::validation::Defect;
 /// Service-wide options for ApplicationSets.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// True if `*` in patterns for Git files doesn't match slashes while `**` does: Argo CD's "new Git file
-    /// globbing".
+    /// True if `*` in patterns for Git files doesn't match slashes but `**` does. This is Argo CD's "new Git
+    /// file globbing".
     pub new_globbing: bool,
     /// Current time for templates, in seconds since 1970. If it is missing, `now` returns an error.
     pub now: Option<i64>,
@@ -72,18 +72,18 @@ pub enum GenerateOutcome {
     Done(GenerateOutput),
 }
 
-/// Output of an ApplicationSet.
+/// Output generated for an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct GenerateOutput {
     /// Applications with unique names, in the order of the generators.
     pub applications: Vec<GeneratedApplication>,
     /// Rejected Applications. Existing Applications with these names must not be changed or deleted.
     pub rejected: Vec<ApplicationRejection>,
-    /// Generators that tolerate that their subject doesn't exist and therefore have no output. If there are
-    /// any, an Application missing from the output may still be wanted.
+    /// Generators that have no output because the thing that they query doesn't exist, and that tolerate
+    /// this. If there are any, an Application that is missing from the output may still be wanted.
     pub skipped: Vec<SkippedGenerator>,
-    /// Errors of generators that failed while others succeeded. If there are any, an Application missing from
-    /// the output may still be wanted.
+    /// Errors of generators that failed while others succeeded. If there are any, an Application that is
+    /// missing from the output may still be wanted.
     pub errors: Vec<GenerateError>,
 }
 
@@ -98,16 +98,16 @@ impl GenerateOutput {
     }
 }
 
-/// Generated Application.
+/// A generated Application.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GeneratedApplication {
     /// The Application.
     pub application: Application,
-    /// Location of the Application in the ApplicationSet.
+    /// Generator and element in the ApplicationSet that produced the Application.
     pub location: ErrorLocation,
 }
 
-/// Generator that has no output.
+/// A generator that has no output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedGenerator {
     /// Location of the generator.
@@ -119,8 +119,9 @@ pub struct SkippedGenerator {
 /// Generates the Applications of an ApplicationSet.
 ///
 /// Each top-level generator succeeds or fails as a whole. An error may occur in the generator, in its nested
-/// generators, or in a template rendered with its parameter sets. This function adds the error to
-/// [`GenerateOutput::errors`] and omits all Applications of that generator. Other generators aren't affected.
+/// generators, or in a template that is rendered with its parameter sets. In that case, this function adds
+/// the error to [`GenerateOutput::errors`] and omits all Applications of that generator. Other generators
+/// aren't affected.
 ///
 /// If this function returns an error, the result is unknown for every Application, so the caller must not
 /// change or delete any of them.

@@ -1,4 +1,4 @@
-//! Limits for a run. Templates and lists must not block the caller or exhaust its memory.
+//! Limits for a run. Templates and lists must not block the caller or exhaust the process's memory.
 
 use tidegate_gotmpl::Limits;
 
@@ -13,7 +13,8 @@ pub const BYTES_MAX: usize = 256 << 20;
 /// steps take a few seconds.
 pub const STEPS_MAX: usize = 50_000_000;
 
-/// Number of steps that compiling one jq expression counts as, which corresponds to its duration.
+/// Number of steps that are charged for compiling one jq expression. It corresponds to the time that this
+/// takes.
 pub(crate) const EXPRESSION_STEPS: usize = 1_000;
 
 /// Maximum nesting of generators. Argo CD allows one matrix or merge inside another.

@@ -1,4 +1,4 @@
-//! Names derived from other strings.
+//! Names that are derived from other strings.
 
 /// Maximum length of the name of an Application in bytes.
 const NAME_BYTES_MAX: usize = 253;
@@ -6,7 +6,7 @@ const NAME_BYTES_MAX: usize = 253;
 /// Default maximum length of a slug.
 pub(crate) const SLUG_BYTES: usize = 50;
 
-/// Converts a string to a name: in lower case, with `-` in place of invalid characters, truncated to the
+/// Converts a string to a name: in lower case, with `-` in place of invalid characters, and truncated to the
 /// maximum length.
 pub(crate) fn normalize(text: &str) -> String {
     let allowed = |c: char| if matches!(c, 'a'..='z' | '0'..='9' | '-' | '.') { c } else { '-' };
@@ -15,13 +15,13 @@ pub(crate) fn normalize(text: &str) -> String {
     name.trim_matches(['-', '.']).to_owned()
 }
 
-/// Converts a string to words separated by `-`, truncated to a number of bytes. With `smart`, truncates only
-/// between two words.
+/// Converts a string to words separated by `-`, truncated to the given number of bytes. With `smart`,
+/// truncates only between two words.
 pub(crate) fn slugify(bytes_max: usize, smart: bool, text: &str) -> String {
     slug(bytes_max, smart, &normalize(text))
 }
 
-/// Same as [`slugify`], but without calling [`normalize`] first. Letters outside ASCII are transliterated or
+/// Same as [`slugify`], but without calling [`normalize`] first. Non-ASCII letters are transliterated or
 /// dropped.
 pub(crate) fn slug(bytes_max: usize, smart: bool, text: &str) -> String {
     let mut slug = String::with_capacity(text.len());
@@ -70,7 +70,7 @@ fn transliterate(c: char) -> Option<&'static str> {
     })
 }
 
-/// Returns the reason why Kubernetes rejects a name; `None` if it accepts the name.
+/// Returns the reason why Kubernetes rejects a name. `None` if Kubernetes accepts the name.
 pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
     let is_part = |part: &str| {
         let ends = [part.chars().next(), part.chars().last()];
@@ -89,7 +89,7 @@ pub(crate) fn invalid_name_reason(name: &str) -> Option<&'static str> {
 }
 
 /// Returns the reason why Kubernetes rejects a string as a label key, annotation key or finalizer ("qualified
-/// name"); `None` if it accepts the string.
+/// name"). `None` if Kubernetes accepts the string.
 pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     let name = match key.split_once('/') {
         Some((prefix, _)) if invalid_name_reason(prefix).is_some() => {
@@ -105,7 +105,8 @@ pub(crate) fn invalid_key_reason(key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the reason why Kubernetes rejects a string as a label value; `None` if it accepts the string.
+/// Returns the reason why Kubernetes rejects a string as a label value. `None` if Kubernetes accepts the
+/// string.
 pub(crate) fn invalid_label_value_reason(value: &str) -> Option<&'static str> {
     (!is_label_value(value))
         .then_some("use at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends")
@@ -121,7 +122,7 @@ fn is_label_value(text: &str) -> bool {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.'))
 }
 
-/// Truncates a string to a number of characters.
+/// Truncates a string to the given number of characters.
 pub(crate) fn truncate(text: &str, characters_max: usize) -> &str {
     text.char_indices().nth(characters_max).map_or(text, |(end, _)| text.get(..end).unwrap_or(text))
 }

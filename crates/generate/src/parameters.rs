@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value};
 
-/// Parameters by name. With Go templates, values may have any type; otherwise, they are a flat map of
-/// strings.
+/// Parameters by name. With Go templates, values may have any type. Otherwise, the parameters are a flat map
+/// of strings.
 pub(crate) type Parameters = Map<String, Value>;
 
-/// Parameter set and its origin.
+/// A parameter set and its origin.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ParameterSet {
     pub(crate) parameters: Parameters,
@@ -70,7 +70,7 @@ fn add_flat(key: String, value: &Value, flat: &mut Parameters) {
     }
 }
 
-/// Adds missing parameters, including those in nested objects. Existing parameters remain unchanged.
+/// Adds missing parameters, including those in nested objects. Existing parameters are left unchanged.
 pub(crate) fn add_missing(into: &mut Parameters, from: &Parameters) {
     for (key, value) in from {
         match (into.get_mut(key), value) {

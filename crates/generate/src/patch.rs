@@ -9,10 +9,11 @@ const DIRECTIVE: &str = "$patch";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
 const ORDER: &str = "$setElementOrder/";
 const RETAIN: &str = "$retainKeys";
-/// Maximum number of characters of a line in a message.
+/// Maximum number of characters of a line that are shown in a message.
 const SHOWN_MAX: usize = 200;
 
-/// Patches an object: merges objects, deletes on null, and replaces lists, except for finalizers and owner references.
+/// Applies a patch to an object: merges objects, deletes on null, and replaces lists, except for finalizers
+/// and owner references.
 pub(crate) fn apply_patch(object: &mut Map<String, Value>, patch: &Map<String, Value>) -> Result<(), String> {
     merge_objects(object, patch, "")
 }
@@ -85,7 +86,7 @@ fn merge_lists_by_key(there: &mut Vec<Value>, more: &[Value], key: &str, path: &
     Ok(())
 }
 
-/// Returns the line of the patch that sets a field; `None` if the patch doesn't set the field. The field is
+/// Returns the line of the patch that sets a field. `None` if the patch doesn't set the field. The field is
 /// specified by the keys along its path.
 pub(crate) fn find_patch_line(written: &str, rendered: &str, path: &[&str]) -> Option<PatchLine> {
     let document = tidegate_yaml::parse_document(rendered, &Limits::default()).ok()?;

@@ -19,7 +19,7 @@ pub(crate) enum PatternSyntax {
 #[derive(Clone, Debug)]
 pub(crate) struct PathPattern {
     regex: Regex,
-    /// Folder whose files all match.
+    /// Folder in which all files match.
     folder: Option<String>,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn misleading_pattern_reason(pattern: &str, dialect: PatternSyntax) -
 
 /// Explains why no path in any repository can match a pattern, and suggests an alternative. Returns `None`
 /// for any other pattern. Excluding hidden folders is accepted even though they are never selected, because
-/// such an exclusion only states the intention.
+/// such an exclusion merely makes the intent explicit.
 pub(crate) fn impossible_pattern_reason(
     pattern: &str,
     dialect: PatternSyntax,
@@ -117,7 +117,7 @@ pub(crate) fn impossible_pattern_reason(
 }
 
 /// Splits a pattern at its literal slashes. Slashes in `[a/b]` or after `\` are not literal. Returns `None`
-/// if a slash is in `{a/b,c}`, whose alternatives have different segments.
+/// if a slash is in `{a/b,c}`, whose alternatives have different numbers of segments.
 fn split_parts(pattern: &str, dialect: PatternSyntax) -> Option<Vec<&str>> {
     let (mut parts, mut start) = (Vec::new(), 0);
     let (mut braces, mut is_in_class) = (0_usize, false);
@@ -144,7 +144,7 @@ fn split_parts(pattern: &str, dialect: PatternSyntax) -> Option<Vec<&str>> {
     Some(parts)
 }
 
-/// Translates a pattern to a regular expression, so that matching takes time linear in the length of the
+/// Translates a pattern to a regular expression, so that the time for matching is linear in the length of the
 /// path.
 fn to_regex(pattern: &str, dialect: PatternSyntax) -> Result<String, &'static str> {
     let (one, any) = if dialect == PatternSyntax::Git { (".", ".*") } else { ("[^/]", "[^/]*") };

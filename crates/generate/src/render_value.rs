@@ -1,10 +1,10 @@
-//! Rendering of all strings in a value.
+//! Renders all strings in a value.
 
 use serde_json::{Map, Value};
 
 use crate::error::Problem;
 
-/// Problem, along with the path of the string that contains it.
+/// A problem, along with the path of the string that contains it.
 #[derive(Debug)]
 pub(crate) struct LocatedProblem {
     pub(crate) path: String,
@@ -21,7 +21,7 @@ pub(crate) fn render_texts(
     render_nested(value, &mut path, render).map_err(|problem| LocatedProblem { path, problem })
 }
 
-/// Renders a nested value. If there is an error, extends its path.
+/// Renders a nested value. If there is an error, extends the path in the error.
 fn render_nested(
     value: &Value,
     path: &mut String,

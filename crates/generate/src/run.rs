@@ -1,4 +1,4 @@
-//! A single run: its inputs, its budget, and the execution of generators.
+//! A single run: its inputs, its budget, and the execution of its generators.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,12 +16,12 @@ use crate::selector::Selector;
 use crate::templates::Templates;
 use crate::{Options, SkippedGenerator};
 
-/// Reason why there is no result.
+/// Reason why a run has no result.
 #[derive(Debug)]
 pub(crate) enum GenerateStop {
     /// External data is not available yet.
     NotAvailableYet,
-    /// An error.
+    /// An error occurred.
     Failed(Box<GenerateError>),
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct GenerateRun<'r> {
     pub(crate) skipped: Vec<SkippedGenerator>,
 }
 
-/// Location of a generator with its context.
+/// Location of a generator, with its context.
 #[derive(Clone, Copy)]
 pub(crate) struct GeneratorPosition<'s> {
     /// Path such as `generators[0].list`.
@@ -73,7 +73,7 @@ impl GenerateRun<'_> {
         self.templates.uses_go_templates()
     }
 
-    /// Returns the parameter sets of one generator that its selector accepts.
+    /// Returns those parameter sets of a generator that its selector accepts.
     pub(crate) fn parameter_sets(
         &mut self,
         generator: Generator<'_>,
@@ -146,7 +146,7 @@ impl GenerateRun<'_> {
         )
     }
 
-    /// Renders the strings of a generator, or of a part of it, with the preceding parameters. Skips its
+    /// Renders the strings in a generator, or in a part of it, with the preceding parameters. Skips its
     /// `values`, which are rendered later, and its template, which has no effect here.
     pub(crate) fn render_part<T: Serialize + DeserializeOwned + Clone>(
         &mut self,
@@ -182,7 +182,7 @@ impl GenerateRun<'_> {
         self.budget.take_steps(count).map_err(|problem| spot.error(problem))
     }
 
-    /// Adds a parameter set and consumes its budget.
+    /// Adds a parameter set, and charges it to the budget.
     pub(crate) fn add_parameter_set(
         &mut self,
         sets: &mut Vec<ParameterSet>,
@@ -204,8 +204,8 @@ impl GenerateRun<'_> {
         Ok(())
     }
 
-    /// Adds a generator's `values` to a parameter set. They are rendered with this set and the preceding
-    /// sets, but not with each other.
+    /// Adds a generator's `values` to a parameter set. The values are rendered with this set and the
+    /// preceding sets, but not with each other.
     pub(crate) fn add_values<'v>(
         &mut self,
         parameters: &mut Parameters,

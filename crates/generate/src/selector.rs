@@ -1,5 +1,5 @@
-//! Selectors for labels and parameters. Unlike Kubernetes selectors, they accept any value, such as URLs,
-//! long values and empty values.
+//! Selectors for labels and parameters. Unlike Kubernetes selectors, they accept any value, such as a URL, a
+//! long value or an empty value.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use crate::error::Problem;
 use crate::name_rules::invalid_name_reason;
 use crate::parameters::Parameters;
 
-/// Validated selector.
+/// A validated selector.
 #[derive(Clone, Debug, Default)]
 pub struct Selector {
     requirements: Vec<Requirement>,
@@ -58,7 +58,7 @@ impl Selector {
         self.requirements.is_empty()
     }
 
-    /// Returns the cost of matching in steps.
+    /// Returns the cost of matching, in steps.
     pub(crate) fn match_cost(&self) -> usize {
         self.requirements.iter().map(|requirement| 1 + requirement.values.len()).sum()
     }

@@ -1,4 +1,4 @@
-//! Rendering of strings: `{{name}}` or Go templates.
+//! Renders strings, which are either `{{name}}` templates or Go templates.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,13 +12,13 @@ use crate::error::Problem;
 use crate::limits::TEXT_LIMITS;
 use crate::{name_rules, simple_templates, yaml};
 
-/// Maximum number of cached templates. An ApplicationSet has a few dozen.
+/// Maximum number of cached templates. An ApplicationSet typically has a few dozen.
 const CACHED_TEMPLATES_MAX: usize = 1_000;
 
-/// Maximum length of a template in errors, in characters.
+/// Maximum number of characters of a template that are shown in errors.
 const SHOWN_MAX: usize = 500;
 
-/// Returns the engine for Go templates, if an ApplicationSet enables them.
+/// Returns the engine for Go templates, if the ApplicationSet enables them.
 pub(crate) fn go_engine(spec: &ApplicationSetSpec, now: Option<i64>) -> Result<Option<Engine>, Problem> {
     if !spec.go_template {
         return Ok(None);

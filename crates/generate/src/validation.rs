@@ -1,4 +1,5 @@
-//! Early checks for errors in generated Applications that the service or the API server would report later.
+//! Early checks for errors in generated Applications that the service or the API server would otherwise
+//! report later.
 
 use std::collections::BTreeMap;
 
@@ -12,13 +13,13 @@ use crate::{name_rules, simple_templates};
 /// Maximum total size, in bytes, of an object's annotations in Kubernetes.
 const ANNOTATIONS_MAX: usize = 256 << 10;
 
-/// Maximum number of parameters that a message lists.
+/// Maximum number of parameters that are listed in a message.
 const LISTED_MAX: usize = 10;
 
 /// Maximum number of edits between a misspelled parameter and the suggestion.
 const EDITS_MAX: usize = 2;
 
-/// Defect of a generated Application that makes the service or the API server reject it.
+/// A defect that would cause the service or the API server to reject a generated Application.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Defect {
     /// The name is invalid.
@@ -35,8 +36,8 @@ pub(crate) enum Defect {
     },
 }
 
-/// Returns the first defect of an Application with these problems in its specification. `line` is a function
-/// that returns the line of the patch that sets a field.
+/// Returns the first defect of an Application whose specification has the given problems. `line` is a
+/// function that returns the line of the patch that sets a field.
 pub(crate) fn find_defect(
     application: &Application,
     spec_problems: Vec<SpecProblem>,
@@ -74,7 +75,7 @@ fn metadata_problem(application: &Application) -> Option<FoundProblem> {
         }
     }
     for key in metadata.annotations.keys() {
-        // Kubernetes accepts an upper-case prefix for annotations.
+        // Kubernetes accepts upper-case prefixes for annotations.
         if let Some(reason) = name_rules::invalid_key_reason(&key.to_ascii_lowercase()) {
             return Some((
                 to_path(&["metadata", "annotations", key]),
@@ -100,7 +101,7 @@ fn annotations_size(annotations: &BTreeMap<String, String>) -> usize {
         .fold(0, usize::saturating_add)
 }
 
-/// Returns a sentence about the first missing parameter in a name template; empty if there is none.
+/// Returns a sentence about the first missing parameter in a name template. Empty if no parameter is missing.
 pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: bool) -> String {
     let Some(known) = parameters.as_object() else { return String::new() };
     let missing = match of_go {
@@ -129,8 +130,8 @@ pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: 
     format!("; the name template uses the parameter {shown}, which is missing: {hint}")
 }
 
-/// Returns the parameters that a Go template's actions read, such as `path.basename` for `{{ .path.basename
-/// }}`.
+/// Returns the parameters that the actions in a Go template read, such as `path.basename` for
+/// `{{ .path.basename }}`.
 fn template_fields(template: &str) -> impl Iterator<Item = &str> {
     let is_between = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '.' | '$' | '"' | '`'));
     simple_templates::tag_names(template).flat_map(move |action| {

@@ -37,7 +37,7 @@ fn to_integers(value: &Value) -> Value {
 mod tests {
     use super::*;
 
-    /// Compares some cases with `sigs.k8s.io/yaml`; further tests are in `crates/yaml`.
+    /// Compares some cases with `sigs.k8s.io/yaml`. Further tests are in `crates/yaml`.
     #[test]
     fn plain_scalars_are_parsed_as_in_argo_cd() {
         let read = read("mode: 0755\non: off\nport: 8_080\nname: '0755'\n").unwrap();

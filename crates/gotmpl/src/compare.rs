@@ -1,4 +1,4 @@
-//! `eq`, `ne`, `lt` and related functions. Only values of the same basic kind are comparable.
+//! `eq`, `ne`, `lt` and related functions. Only values of the same basic kind can be compared.
 
 use std::cmp::Ordering;
 
@@ -29,7 +29,7 @@ fn basic_kind(value: &Val) -> Option<BasicKind> {
     }
 }
 
-/// Returns true if values of these kinds are comparable. Signed and unsigned integers can be compared with
+/// Returns true if values of these kinds can be compared. Signed and unsigned integers can be compared with
 /// each other.
 fn are_comparable(left: BasicKind, right: BasicKind) -> bool {
     let is_whole = |kind| matches!(kind, BasicKind::Int | BasicKind::Uint);
@@ -100,7 +100,7 @@ fn not_comparable(left: &Val, right: &Val) -> String {
     )
 }
 
-/// Compares two values of the same ordered kind; `None` if either is NaN.
+/// Compares two values of the same ordered kind. `None` if either value is NaN.
 fn compare_ordered(values: &[Val]) -> Result<Option<Ordering>, String> {
     let [left, right] = values else { return Err(MISSING.to_owned()) };
     let (left_kind, right_kind) = (basic_kind(left).ok_or(BAD_TYPE)?, basic_kind(right).ok_or(BAD_TYPE)?);

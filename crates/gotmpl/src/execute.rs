@@ -1,4 +1,4 @@
-//! Executes a template tree with data. Error messages match Go's `text/template`.
+//! Executes a template tree with data. Error messages match those of Go's `text/template`.
 
 mod calls;
 
@@ -22,7 +22,7 @@ pub(crate) struct RenderSettings<'t> {
     pub(crate) find_function: &'t dyn Fn(&str) -> Option<Function>,
 }
 
-/// Renders the template named `name`, and returns the text and the number of steps taken.
+/// Renders the template named `name`. Returns the text and the number of steps taken.
 pub(crate) fn execute(setting: &RenderSettings<'_>, data: Val) -> (Result<String, ExecError>, usize) {
     let mut run = Executor {
         setting,
@@ -59,13 +59,13 @@ impl TypedValue {
         Self { value, is_interface: false }
     }
 
-    /// Wraps an element of a list or map, where a missing value is null.
+    /// Wraps an element of a list or map, in which a missing value is null.
     fn from_element(value: Val, elem: Elem) -> Self {
         let value = if matches!(value, Val::Absent) { Val::Nil } else { value };
         Self { value, is_interface: elem == Elem::Any }
     }
 
-    /// Go stores null as an interface without a value. In all other cases, the value is missing.
+    /// In Go, null is stored as an interface without a value. This function converts it to a missing value.
     fn unwrap_null(self) -> Self {
         match self.value {
             Val::Nil => Self::concrete(Val::Absent),
@@ -78,7 +78,7 @@ impl TypedValue {
     }
 }
 
-/// Reason why the execution of a node list ended.
+/// Reason why the execution of a list of nodes ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Normal,
@@ -223,7 +223,8 @@ impl Executor<'_, '_> {
             Val::Absent | Val::Nil => Vec::new(),
             other => return self.fail(format!("range can't iterate over {}", format::format_plain(&other))),
         };
-        // A `break` or `continue` in the else branch of a range affects the enclosing loop.
+        // A `continue` in the else branch of a range affects the enclosing loop, so the flow must be
+        // returned.
         let mut flow = Flow::Normal;
         if items.is_empty() {
             // The loop variables keep the value of the range expression.
@@ -238,7 +239,7 @@ impl Executor<'_, '_> {
         Ok(flow)
     }
 
-    /// Iterates over a number by counting from 0 up to, but excluding, that number. The counter has the
+    /// Iterates over a number by counting from 0 up to, but not including, that number. The counter has the
     /// number's type.
     fn execute_count(
         &mut self,
@@ -267,7 +268,8 @@ impl Executor<'_, '_> {
         Ok(flow)
     }
 
-    /// Executes the else branch of a range. A `break` there ends the loop; a `continue` continues the enclosing loop.
+    /// Executes the else branch of a range. A `break` in this branch only ends the branch, whereas a
+    /// `continue` continues the enclosing loop.
     fn execute_else(&mut self, dot: &TypedValue, branch: &Branch) -> ExecResult<Flow> {
         let Some(list) = &branch.otherwise else { return Ok(Flow::Normal) };
         let known = self.variables.len();

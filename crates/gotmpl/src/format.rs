@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::quote::quote_string;
 use crate::value::Val;
 
-/// Maximum nesting depth of printed values. It is limited because `set` can insert a map into itself.
+/// Maximum nesting depth of printed values. The depth is limited because `set` can insert a map into itself.
 const MAX_NESTED: usize = 64;
 /// Smallest power of ten for which the shortest form of a float has an exponent.
 const SHORTEST_LIMIT: i32 = 6;
@@ -71,11 +71,11 @@ pub(crate) fn float(value: f64) -> String {
     general(value, None)
 }
 
-/// Number of digits checked for trailing zeros.
+/// Number of digits that are checked for trailing zeros.
 const EXACT_DIGITS: usize = 60;
 
-/// Formats a nonnegative float with the fewest digits that identify it and with an exponent: `1.5e3`. If two
-/// candidates are equally close, Go chooses the even one.
+/// Formats a nonnegative float with an exponent and with the fewest digits that identify it, such as `1.5e3`.
+/// If two candidates are equally close, the even one is chosen, as in Go.
 pub(crate) fn scientific(value: f64) -> String {
     let written = format!("{value:e}");
     let exact = format!("{value:.EXACT_DIGITS$e}");
@@ -104,8 +104,8 @@ pub(crate) fn special_float(value: f64) -> Option<&'static str> {
     }
 }
 
-/// Formats like `%g`: with an exponent if the exponent is less than -4, or greater than or equal to the
-/// precision. For the shortest form, the upper bound is `SHORTEST_LIMIT`.
+/// Formats a float like `%g`: with an exponent if the exponent is less than -4, or greater than or equal to
+/// the precision. For the shortest form, the upper bound is `SHORTEST_LIMIT`.
 pub(crate) fn general(value: f64, precision: Option<usize>) -> String {
     if let Some(word) = special_float(value) {
         return word.to_owned();
@@ -185,7 +185,7 @@ fn nested_syntax(value: &Val) -> String {
     if value.is_null() { "interface {}(nil)".to_owned() } else { go_syntax(value) }
 }
 
-/// Formats like `print`: adds a space between two operands if neither is a string.
+/// Formats values like `print`: adds a space between two operands if neither is a string.
 pub(crate) fn print(values: &[Val]) -> String {
     let mut text = String::new();
     let mut before_is_text = true;
@@ -200,7 +200,7 @@ pub(crate) fn print(values: &[Val]) -> String {
     text
 }
 
-/// Formats like `println`: adds spaces between all operands, and a newline at the end.
+/// Formats values like `println`: adds spaces between all operands, and a newline at the end.
 pub(crate) fn println(values: &[Val]) -> String {
     let text: Vec<String> = values.iter().map(format_plain).collect();
     format!("{}\n", text.join(" "))

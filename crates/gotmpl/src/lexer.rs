@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Bool,
-    /// A printable character that has a meaning only for the parser, such as a comma.
+    /// A printable character that is significant only to the parser, such as a comma.
     Char,
     CharConstant,
     Assign,
@@ -45,7 +45,7 @@ pub(crate) enum Keyword {
     With,
 }
 
-/// Token of a template.
+/// A token of a template.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token<'t> {
     pub(crate) kind: TokenKind,
@@ -73,7 +73,7 @@ const LEFT: &str = "{{";
 const RIGHT: &str = "}}";
 const SPACES: [char; 4] = [' ', '\t', '\r', '\n'];
 
-/// Returns all tokens of a template. If there is an error, the last token is an error token.
+/// Returns all tokens of a template. If there is an error, also returns the error message.
 pub(crate) fn tokenize(text: &str) -> (Vec<Token<'_>>, Option<String>) {
     let mut lexer = Lexer { text, offset: 0, line: 1, tokens: Vec::new(), parens: 0 };
     let error = lexer.run().err();
@@ -179,7 +179,8 @@ impl<'t> Lexer<'t> {
         self.skip(rest.len() - rest.trim_start_matches(SPACES).len());
     }
 
-    /// Returns `None` if the action doesn't end here, otherwise true if the whitespace after it is trimmed.
+    /// Returns `None` if the action doesn't end here. Otherwise, returns true if the whitespace after the
+    /// action is trimmed.
     fn right_delimiter(&self) -> Option<bool> {
         let rest = self.rest();
         if rest.starts_with(RIGHT) {
@@ -226,7 +227,7 @@ impl<'t> Lexer<'t> {
         Ok(())
     }
 
-    /// Skips spaces. Keeps the last space if a trim marker follows.
+    /// Skips spaces, but keeps the last space if a trim marker follows.
     fn read_spaces(&mut self) {
         let mut bytes = 0;
         for (offset, character) in self.rest().char_indices() {
@@ -340,7 +341,7 @@ fn name_bytes(text: &str) -> usize {
     text.find(|character| !is_name(character)).unwrap_or(text.len())
 }
 
-/// Returns the length of a number: sign, base, digits, fraction, exponent.
+/// Returns the length of a number, which consists of a sign, base, digits, fraction and exponent.
 fn number_bytes(text: &str) -> usize {
     let bytes = text.as_bytes();
     let byte = |at: usize| bytes.get(at).copied().unwrap_or_default();

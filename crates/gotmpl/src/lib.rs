@@ -9,18 +9,18 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Output and error messages match Go's, including positions. A table of cases generated with Go verifies
-//! this. The crate differs where Go's result depends on the machine or on chance:
+//! Output and error messages match Go's, including positions. This is verified by a table of cases that were
+//! generated with Go. The crate differs from Go where Go's result depends on the machine or on chance:
 //!
 //! - times are in UTC unless a zone is specified, `Local` also means UTC, and the caller sets `now`;
 //! - functions that generate random values or keys, or read the environment (`randAlpha`, `uuidv4`, `genCA`,
 //!   `env` …), exist but can't be called, because an Application that uses them would always be out of sync;
-//! - strings are UTF-8, so a function that cuts a character in two inserts a replacement character;
+//! - strings are UTF-8, so a function that cuts a character in half inserts a replacement character;
 //! - steps, output and nesting are [limited](Limits).
 //!
-//! Modules: `lexer` turns text into tokens, `parse` turns tokens into the tree of `node`, `execute` renders
-//! the tree with data, `value` defines template values, `format` prints them, and `funcs` contains the
-//! functions.
+//! Modules: `lexer` turns text into tokens, `parse` turns tokens into the tree defined in `node`, `execute`
+//! renders the tree with data, `value` defines template values, `format` prints them, and `funcs` contains
+//! the functions.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -45,7 +45,7 @@ mod zone;
 /// Maximum nesting depth of constructs and parentheses.
 const MAX_DEPTH: usize = 200;
 
-/// Behavior if a map doesn't have a key: the option `missingkey`.
+/// Behavior if a map doesn't have a key, as set by the option `missingkey`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MissingKey {
     /// Prints `<no value>` (`missingkey=default` or `missingkey=invalid`).
@@ -57,7 +57,7 @@ pub enum MissingKey {
     Error,
 }
 
-/// Option that Go's `Template.Option` doesn't support.
+/// Error that is returned for an option that Go's `Template.Option` doesn't support.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown template option {option:?}: use missingkey=default, missingkey=zero or missingkey=error")]
 pub struct InvalidOption {
@@ -79,7 +79,7 @@ impl MissingKey {
 /// Resource limits for one rendering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Maximum number of steps. Nodes, commands and loop iterations count as one step each. So do every 256
+    /// Maximum number of steps. Each node, command and loop iteration counts as one step. So do every 256
     /// bytes or elements that a function returns, and every 16 nested values that a function traverses.
     pub steps: usize,
     /// Maximum size, in bytes, of the output and of any intermediate string.
@@ -95,7 +95,7 @@ impl Default for Limits {
     }
 }
 
-/// Syntax error, in Go's wording.
+/// A syntax error, in Go's wording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("template: {template}:{line}: {message}")]
 pub struct ParseError {
@@ -107,14 +107,14 @@ pub struct ParseError {
     pub message: String,
 }
 
-/// Rendering error, in Go's wording.
+/// A rendering error, in Go's wording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ExecError {
     message: String,
 }
 
-/// Function defined by the caller. It takes JSON values, and returns a JSON value or an error message.
+/// A function defined by the caller. It takes JSON values, and returns a JSON value or an error message.
 pub type CustomFunction = dyn Fn(&[Value]) -> Result<Value, String> + Send + Sync;
 
 /// Functions, options and limits for templates.
@@ -162,8 +162,8 @@ impl Engine {
         Self { limits, ..self }
     }
 
-    /// Sets the time for `now` and `ago`, in seconds since 1970. If it isn't set, these functions return an
-    /// error.
+    /// Sets the time that `now` and `ago` use, in seconds since 1970. If it isn't set, these functions return
+    /// an error.
     #[must_use]
     pub fn now(self, seconds: i64) -> Self {
         Self { now: Some(seconds), ..self }
@@ -176,7 +176,7 @@ impl Engine {
         self
     }
 
-    /// Adds a function defined by the caller that takes any number of arguments.
+    /// Adds a function that is defined by the caller and takes any number of arguments.
     #[must_use]
     pub fn function(
         mut self,
@@ -204,7 +204,7 @@ impl Engine {
     }
 }
 
-/// Parsed template.
+/// A parsed template.
 #[derive(Debug)]
 pub struct Template<'e> {
     engine: &'e Engine,

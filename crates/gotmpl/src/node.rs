@@ -3,7 +3,7 @@
 use std::fmt;
 use std::rc::Rc;
 
-/// Node that produces output.
+/// A node that produces output.
 #[derive(Clone, Debug)]
 pub(crate) enum Node {
     Text(String),
@@ -16,7 +16,7 @@ pub(crate) enum Node {
     Continue,
 }
 
-/// Condition or loop with its two branches.
+/// A condition or loop, with its two branches.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
     pub(crate) pipe: Pipe,
@@ -24,21 +24,21 @@ pub(crate) struct Branch {
     pub(crate) otherwise: Option<Vec<Node>>,
 }
 
-/// Pipeline in which each command receives the value of the previous one.
+/// A pipeline, in which each command receives the value of the previous one.
 #[derive(Clone, Debug)]
 pub(crate) struct Pipe {
     pub(crate) offset: usize,
-    /// True if the variables are assigned instead of declared.
+    /// True if the variables are assigned rather than declared.
     pub(crate) is_assignment: bool,
     pub(crate) variables: Vec<String>,
     pub(crate) commands: Vec<Rc<Command>>,
 }
 
-/// Function with its arguments, or a single operand.
+/// A function with its arguments, or a single operand.
 #[derive(Clone, Debug)]
 pub(crate) struct Command {
     pub(crate) offset: usize,
-    /// Operands; never empty.
+    /// Operands. Never empty.
     pub(crate) operands: Vec<Operand>,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum OperandKind {
     /// The string and its spelling in the source.
     Text(Rc<str>, String),
     Identifier(String),
-    /// Fields of dot, outermost first.
+    /// Fields of the dot, outermost first.
     Field(Vec<String>),
     /// A variable with its `$`, followed by fields.
     Variable(Vec<String>),
@@ -131,7 +131,7 @@ impl fmt::Display for Operand {
 }
 
 impl Number {
-    /// Parses a number literal; `None` if it is invalid.
+    /// Parses a number literal. Returns an error message if it is invalid.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         let mut number = Self { text: text.to_owned(), int: None, uint: None, float: None, is_char: false };
         if text.starts_with('\'') {

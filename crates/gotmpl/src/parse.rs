@@ -1,4 +1,4 @@
-//! Parser, with the error messages of Go's parser.
+//! Parser, with the same error messages as Go's parser.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -40,7 +40,7 @@ fn is_empty(list: &[Node]) -> bool {
 struct Parser<'t> {
     name: &'t str,
     tokens: Vec<Token<'t>>,
-    /// Lexer error after the last token.
+    /// Lexer error that occurred after the last token.
     error: Option<String>,
     next: usize,
     /// Number of tokens inspected. Go reports errors at the line of the last inspected token.
@@ -55,7 +55,7 @@ struct Parser<'t> {
 
 type ParseResult<T> = Result<T, ParseError>;
 
-/// Reason why a node list ended.
+/// Reason why a list of nodes ended.
 enum Ending {
     End,
     Else,
@@ -329,7 +329,7 @@ impl<'t> Parser<'t> {
         self.add_template(name, list)
     }
 
-    /// Adds a template. An empty template neither replaces another template nor prevents its definition.
+    /// Adds a template. An empty template neither replaces another template nor prevents another definition.
     fn add_template(&mut self, name: &str, list: Vec<Node>) -> ParseResult<()> {
         if self.trees.get(name).is_none_or(|known| is_empty(known)) {
             self.trees.insert(name.to_owned(), list);

@@ -1,4 +1,4 @@
-//! `printf`: a format and the arguments of its directives.
+//! `printf`, which applies a format to arguments.
 
 use std::fmt::Write as _;
 
@@ -9,7 +9,7 @@ use crate::value::Val;
 mod directive;
 mod floats;
 
-/// Maximum value for numbers in a format, and for widths and precisions passed as arguments.
+/// Maximum value of numbers in a format, and of widths and precisions that are passed as arguments.
 const NUMBER_MAX: usize = 1_000_000;
 
 /// Formats arguments. Returns an error if the result would exceed the size limit.
@@ -45,7 +45,7 @@ fn too_long(room: usize) -> String {
 enum FormatNumber {
     None,
     Some(usize),
-    /// The number is too large. Go stops reading the format here.
+    /// The number is too large. Like Go, the formatter ignores the rest of the format.
     TooLarge,
 }
 
@@ -131,7 +131,7 @@ impl Printer<'_> {
         };
     }
 
-    /// Reads `[2]`, the index of the next argument. Returns false if the index is missing or invalid.
+    /// Reads an argument index such as `[2]`. Returns false if the index is missing or invalid.
     fn read_argument_index(&mut self) -> bool {
         if !self.rest.starts_with('[') {
             return false;
@@ -173,8 +173,8 @@ impl Printer<'_> {
         }
     }
 
-    /// Reads `*`, which takes the width or precision from an argument. Returns the number, and true if it is
-    /// negative.
+    /// Reads `*`, for which the width or precision comes from an argument. Returns the number, and true if it
+    /// is negative.
     fn read_number_argument(&mut self, text: &mut String, bad: &str) -> (Option<usize>, bool) {
         let value = self.arguments.get(self.next);
         self.next += usize::from(value.is_some());

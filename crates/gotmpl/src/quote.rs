@@ -60,7 +60,7 @@ fn push_escape(quoted: &mut String, character: char) {
 fn is_printable(character: char) -> bool {
     match character {
         ' ' => true,
-        // Characters other than letters, marks, numbers, punctuation and symbols, that is, control, space,
+        // All characters except letters, marks, numbers, punctuation and symbols, that is, control, space,
         // format and private-use characters.
         '\u{ad}'
         | '\u{200b}'..='\u{200f}'
@@ -72,7 +72,7 @@ fn is_printable(character: char) -> bool {
     }
 }
 
-/// Unquotes a string, raw string or character literal; `None` if Go rejects it.
+/// Unquotes a string, raw string or character literal. `None` if Go rejects the literal.
 pub(crate) fn unquote(literal: &str) -> Option<String> {
     let mut characters = literal.chars();
     let quote = characters.next()?;

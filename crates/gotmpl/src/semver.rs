@@ -109,11 +109,11 @@ fn compare_prerelease(left: &str, right: &str) -> Ordering {
     }
 }
 
-/// Comparison such as `>= 1.2`. Components may be missing or `x`.
+/// A comparison such as `>= 1.2`. Components may be missing or `x`.
 struct Comparison {
     operator: &'static str,
     version: Version,
-    /// Number of components that are present.
+    /// Number of components that are specified.
     component_count: usize,
 }
 
@@ -213,7 +213,8 @@ impl Comparison {
         }
     }
 
-    /// Returns true if the leading components are equal and the version isn't lower than the constraint's.
+    /// Returns true if the leading components are equal and the version isn't lower than the constraint's
+    /// version.
     fn is_within(&self, version: &Version, numbers: usize) -> bool {
         let own = [self.version.major, self.version.minor, self.version.patch];
         let others = [version.major, version.minor, version.patch];

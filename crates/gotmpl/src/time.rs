@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::zone::Offset;
 
-/// Point in time, in seconds since 1970 and nanoseconds.
+/// A point in time, in seconds since 1970 and nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) seconds: i64,
@@ -41,7 +41,7 @@ struct CalendarTime {
     hour: i64,
     minute: i64,
     second: i64,
-    /// Day of the week; 0 is Sunday.
+    /// Day of the week. 0 is Sunday.
     weekday: i64,
     year_day: i64,
 }
@@ -81,8 +81,8 @@ impl Time {
         if self.offset == 0 { Offset::utc() } else { Offset { seconds: self.offset, ..Offset::default() } }
     }
 
-    /// Formats a time by a layout, which shows how the reference time (Monday, 2 January 2006, 15:04:05)
-    /// would be formatted.
+    /// Formats a time according to a layout, which shows how the reference time (Monday, 2 January 2006,
+    /// 15:04:05) would be formatted.
     pub(crate) fn format(self, layout: &str, offset: &Offset) -> String {
         let civil = self.civil(offset);
         let mut text = String::new();
@@ -151,7 +151,7 @@ impl Time {
         }
     }
 
-    /// Parses a time by a layout. Only fields in the layout are read.
+    /// Parses a time according to a layout. Only fields in the layout are read.
     pub(crate) fn parse(layout: &str, text: &str) -> Option<Self> {
         let mut reading = TimeParser {
             year: 0,
@@ -294,7 +294,7 @@ fn short_name(name: &str) -> &str {
     name.get(..3).unwrap_or(name)
 }
 
-/// Layout elements. Each comes before its own prefixes.
+/// Layout elements. Each element precedes the elements that are prefixes of it.
 const PARTS: [&str; 33] = [
     "January",
     "Jan",
@@ -377,7 +377,8 @@ fn month_days(year: i64, month: i64) -> i64 {
     }
 }
 
-/// Returns the days from 1970-01-01 to a date. Years start in March here, so the leap day comes last.
+/// Returns the number of days from 1970-01-01 to a date. In this calculation, years start in March, so the
+/// leap day comes last.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let era = year.div_euclid(400);
@@ -430,7 +431,7 @@ pub(crate) fn duration_text(nanos: i64) -> String {
     }
 }
 
-/// Parses a duration in Go's format to nanoseconds; `None` if it is invalid.
+/// Parses a duration in Go's format. Returns nanoseconds, or `None` if the duration is invalid.
 pub(crate) fn parse_duration(text: &str) -> Option<i64> {
     let (sign, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (-1.0, rest),

@@ -12,7 +12,7 @@ use crate::time::Time;
 /// Maximum number of values, or of 64-byte pieces of text, that can be passed to a custom function.
 const NODES_MAX: usize = 1_000_000;
 
-/// Value in a template.
+/// A value in a template.
 #[derive(Clone, Debug)]
 pub(crate) enum Val {
     /// No value, for example because a key is missing.
@@ -52,15 +52,15 @@ pub(crate) struct List {
     pub(crate) items: Rc<Vec<Val>>,
 }
 
-/// Shared map. If `set` or `unset` changes the map, the change is visible through all references to it.
+/// A shared map. If `set` or `unset` changes the map, the change is visible through all references to it.
 #[derive(Clone, Debug)]
 pub(crate) struct Map {
     pub(crate) elem: Elem,
     pub(crate) items: Rc<RefCell<BTreeMap<String, Val>>>,
 }
 
-/// Drops nested values iteratively. Templates can build chains of any length, and recursion would overflow
-/// the stack.
+/// Drops nested values iteratively. Templates can build chains of any length, so recursion could overflow the
+/// stack.
 fn drop_nested(mut waiting: Vec<Val>) {
     while let Some(mut value) = waiting.pop() {
         match &mut value {
@@ -102,9 +102,9 @@ impl Drop for Map {
 pub(crate) enum Weight {
     /// Number of contained values.
     Parts(usize),
-    /// More values than the counting limit.
+    /// The value contains more values than the counting limit.
     TooMany,
-    /// Nested too deeply, or cyclic.
+    /// The value is nested too deeply or is cyclic.
     TooDeep,
 }
 
@@ -137,14 +137,14 @@ impl Val {
         Self::List(List { elem: Elem::Str, items: Rc::new(items) })
     }
 
-    /// Creates a list of strings that is nil if it is empty.
+    /// Creates a list of strings, which is nil if it is empty.
     pub(crate) fn strings_or_nil<T: Into<Rc<str>>>(items: impl IntoIterator<Item = T>) -> Self {
         let items: Vec<Self> = items.into_iter().map(Self::str).collect();
         let elem = if items.is_empty() { Elem::NilStr } else { Elem::Str };
         Self::List(List { elem, items: Rc::new(items) })
     }
 
-    /// Creates a list of `interface {}` elements that is nil if it is empty.
+    /// Creates a list of `interface {}` elements, which is nil if it is empty.
     pub(crate) fn list_or_nil(items: Vec<Self>) -> Self {
         let elem = if items.is_empty() { Elem::NilAny } else { Elem::Any };
         Self::List(List { elem, items: Rc::new(items) })
@@ -167,7 +167,7 @@ impl Val {
         Self::Int(i64::try_from(count).unwrap_or(i64::MAX))
     }
 
-    /// Converts from JSON. Every number becomes a float, as in Go.
+    /// Converts a value from JSON. As in Go, every number becomes a float.
     pub(crate) fn from_json(value: &Value) -> Self {
         match value {
             Value::Null => Self::Nil,
@@ -181,8 +181,8 @@ impl Val {
         }
     }
 
-    /// Converts to JSON. Returns `None` for a number that JSON can't represent, for a cyclic value, and for a
-    /// value that is too large once its shared parts are expanded.
+    /// Converts the value to JSON. Returns `None` for a number that JSON can't represent, for a cyclic value,
+    /// and for a value that is too large once its shared parts are expanded.
     pub(crate) fn to_json(&self) -> Option<Value> {
         let mut left = NODES_MAX;
         self.to_json_within(&mut left, 0)

@@ -1,4 +1,4 @@
-//! Time zones, from a database that is part of the program, so that templates produce the same result on
+//! Time zones, from a database that is part of the program. Templates therefore produce the same result on
 //! every machine.
 
 use jiff::Timestamp;
@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Offset {
     pub(crate) seconds: i64,
-    /// Abbreviation such as `CEST`; empty if only the offset is known.
+    /// Abbreviation such as `CEST`. Empty if only the offset is known.
     pub(crate) name: String,
 }
 
@@ -17,7 +17,7 @@ impl Offset {
         Self { seconds: 0, name: "UTC".to_owned() }
     }
 
-    /// Formats the offset as `+02:00`, with the given separator, with or without minutes and seconds.
+    /// Formats the offset as `+02:00`, with the given separator, and with or without minutes and seconds.
     pub(crate) fn digits(&self, separator: &str, parts: usize) -> String {
         let size = self.seconds.unsigned_abs();
         // Go drops the smaller units before it checks the sign.
@@ -28,7 +28,7 @@ impl Offset {
     }
 }
 
-/// Zone in the IANA database, or UTC.
+/// A zone in the IANA database, or UTC.
 #[derive(Clone, Debug)]
 pub(crate) struct Zone(Option<TimeZone>);
 

@@ -6,7 +6,8 @@ use tidegate_model::parse_duration;
 
 use crate::cel::Expressions;
 
-/// Returns the problems in an object's health annotations. Each has a code and says how to fix the problem.
+/// Returns the problems in an object's health annotations, each with a code and a message that says how to
+/// fix the problem.
 pub fn review_annotations(object: &Object) -> Vec<(&'static str, String)> {
     let mut found = Vec::new();
     if let Some(request) = object.annotation(HEALTH_CONVENTION)

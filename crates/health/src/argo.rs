@@ -1,5 +1,5 @@
-//! Kinds of `argoproj.io`. The Application kind doesn't have a rule: an app of apps waits for its children
-//! only if it is configured to.
+//! Kinds in the group `argoproj.io`. The Application kind doesn't have a rule: an app of apps waits for its
+//! children only if it is configured to do so.
 
 use tidegate_model::Object;
 
@@ -22,8 +22,9 @@ pub(crate) fn workflow(object: &Object) -> Verdict {
     }
 }
 
-/// Returns the health of a Rollout, which is its phase once the controller has observed the newest spec.
-/// Controllers before 1.0 don't write a phase. In that case, the health depends on the number of replicas.
+/// Returns the health of a Rollout, which depends on its phase once the controller has observed the newest
+/// spec. Controllers before 1.0 don't write a phase. In that case, the health depends on the number of
+/// replicas.
 pub(crate) fn rollout(object: &Object) -> Verdict {
     let node = Node::for_object(object);
     let conditions = node.conditions()?;

@@ -7,7 +7,7 @@ use crate::HealthError;
 use crate::fields::{Condition, Node};
 use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, require_version};
 
-/// Annotation that contains the conditions in `autoscaling/v1`, whose status doesn't have conditions.
+/// Annotation that contains the conditions in `autoscaling/v1`, where the status doesn't have conditions.
 const CONDITIONS_V1: &str = "autoscaling.alpha.kubernetes.io/conditions";
 
 /// Pairs of a condition type and a reason. Each pair means that scaling doesn't work, regardless of the
@@ -28,7 +28,7 @@ pub(crate) fn conditions_v1(object: &Object) -> Option<Value> {
     serde_json::from_str(object.annotation(CONDITIONS_V1)?).ok()
 }
 
-/// Returns true if the autoscaler fails for a reason that doesn't depend on metrics.
+/// Returns true if the autoscaler is failing for a reason that has nothing to do with metrics.
 pub(crate) fn is_invalid(object: &Object) -> bool {
     let of_v1 = conditions_v1(object);
     let conditions = object.pointer("/status/conditions").into_iter().chain(&of_v1);

@@ -8,10 +8,10 @@ use crate::verdict::{Verdict, degraded, first_non_blank, healthy, progressing, r
 
 /// Returns the health of a Job, based on its conditions.
 ///
-/// `Failed` and `Complete` count regardless of their status, because the controller sets each condition once
-/// and never resets it. `Suspended` counts only while it is `True`, because it becomes `False` when a
-/// suspended Job is resumed. (Argo CD counts a resumed Job as complete while it is still running, so its gate
-/// opens too early.)
+/// `Failed` and `Complete` count regardless of their status, because the controller sets each of these
+/// conditions once and never resets it. `Suspended` counts only while it is `True`, because it becomes
+/// `False` when a suspended Job is resumed. (Argo CD counts a resumed Job as complete while it is still
+/// running, so its gate opens too early.)
 pub(crate) fn job(object: &Object) -> Verdict {
     require_version(object, &["v1"], "batch/v1")?;
     let node = Node::for_object(object);

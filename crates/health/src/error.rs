@@ -3,7 +3,7 @@ use tidegate_model::{Gvk, Health, HealthStatus};
 /// Reason why the health of an object cannot be determined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HealthError {
-    /// The kind has a rule, but this version is not supported.
+    /// The kind has a rule, but the rule doesn't support this version.
     #[error("no health rule for {found}: only {supported} is supported")]
     UnsupportedVersion {
         /// Version of the object.
@@ -34,30 +34,30 @@ pub enum HealthError {
     InvalidConditions {
         /// Name of the annotation.
         annotation: &'static str,
-        /// Reason.
+        /// Reason why the conditions are invalid.
         reason: String,
     },
     /// A health script is invalid.
     #[error("failed to load the health script for this kind: {fault}")]
     InvalidScript {
-        /// Reason.
+        /// Reason why the script is invalid.
         fault: String,
     },
     /// The expressions for a kind or object are invalid.
     #[error("invalid health expressions for this object: {fault}")]
     InvalidExpressions {
-        /// Reason.
+        /// Reason why the expressions are invalid.
         fault: String,
     },
     /// A health expression did not return a boolean.
     #[error("health expression {expression} failed: {reason}")]
     Expression {
-        /// Expression and its origin.
+        /// The expression and its origin.
         expression: String,
-        /// Reason.
+        /// Reason why there is no boolean.
         reason: String,
     },
-    /// A health script failed.
+    /// A health script failed while it was running.
     #[error("health script failed: {reason}")]
     Script {
         /// Origin of the script.
@@ -88,7 +88,7 @@ pub enum HealthError {
     ScriptResult {
         /// Origin of the script.
         script: String,
-        /// Result of the script.
+        /// Result returned by the script.
         found: String,
     },
     /// A health script returned nothing, or an empty table, and thus did not determine the health.
@@ -102,7 +102,7 @@ pub enum HealthError {
 /// Converts an error to [`HealthStatus::Unknown`], with the reason as its message.
 ///
 /// As in Argo CD, a missing health status has the same effect as [`HealthStatus::Missing`]: operations wait
-/// for a resource, while a hook counts as done once it is created.
+/// for a resource, whereas a hook counts as done once it has been created.
 impl From<HealthError> for Health {
     fn from(error: HealthError) -> Self {
         let status = match error {

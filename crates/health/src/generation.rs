@@ -1,4 +1,4 @@
-//! Generation that an object's status refers to.
+//! The generation to which an object's status refers.
 
 use serde_json::Value;
 use tidegate_model::Object;

@@ -1,5 +1,5 @@
 //! Grace period for failures that occur temporarily during a normal start, such as missing metrics. The
-//! object is Progressing during the period and Degraded afterwards.
+//! object is Progressing during the period and Degraded after it.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::autoscaling;
 /// Grace period for an object without [`HEALTH_GRACE`].
 const GRACE_PERIOD_DEFAULT: Duration = Duration::from_secs(300);
 
-/// Returns true if the kind's built-in rule may return Degraded for a state that isn't final.
+/// Returns true if the built-in rule for the kind may return Degraded for a state that isn't final.
 pub(crate) fn has_grace_period(object: &Object) -> bool {
     match (object.group(), object.kind()) {
         ("autoscaling", "HorizontalPodAutoscaler") => !autoscaling::is_invalid(object),

@@ -11,10 +11,10 @@ use crate::text::{MESSAGE_BYTES_MAX, shorten};
 use crate::verdict::{Verdict, progressing};
 use crate::{HealthError, generation, grace_period};
 
-/// Origin of the rule for an object.
+/// Origin of the rule that applies to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Layer {
-    /// User rule.
+    /// Rule defined by the user.
     User,
     /// Built-in rule.
     BuiltIn,
@@ -37,7 +37,7 @@ impl Layer {
 #[derive(Debug)]
 pub(crate) struct LayeredHealth {
     pub verdict: Option<Verdict>,
-    /// Generation of the conditions that the health is based on.
+    /// Generation of the conditions on which the health is based.
     generation: Option<i64>,
     /// True if the convention applies but couldn't determine the health.
     is_undetermined: bool,
@@ -53,7 +53,7 @@ impl LayeredHealth {
     }
 }
 
-/// Returns the layer below the user rules that applies to a kind; `None` if the table states that the kind
+/// Returns the layer below the user rules that applies to a kind. `None` if the table states that the kind
 /// doesn't have a health status.
 pub(crate) fn layer_of_kind(group: &str, kind: &str, convention: bool) -> Option<Layer> {
     if code_rule(group, kind).is_some() {
@@ -72,7 +72,7 @@ pub(crate) fn can_follow_convention(object: &Object, convention: bool) -> bool {
         && status_convention::convention_setting(object) != ConventionSetting::Off
 }
 
-/// Returns the health of an object; user rules take precedence.
+/// Returns the health of an object. User rules take precedence.
 pub(crate) fn assess_layers(
     object: &Object,
     user: impl FnOnce(&Object) -> Option<Verdict>,
@@ -130,15 +130,15 @@ fn assess_without_user_rules(object: &Object, convention: bool) -> LayeredHealth
 /// - For kinds whose status refers to the object rather than to a version of its spec (a Job runs one
 ///   template, a claim is bound once): identity.
 /// - For all other kinds: the generation if the status contains it; identity while the object has had only
-///   one spec (generation 1); otherwise none, so operations just wait for some time.
+///   one spec (generation 1); otherwise none, in which case operations just wait for some time.
 ///
-/// Evidence determines whether a health result can be *trusted*. A kind without a health rule has no result
-/// to trust either. For such a kind, the returned value is meaningless, and gates must not wait for it.
+/// Evidence determines whether a health result can be *trusted*. If a kind has no health rule, there is no
+/// result to trust. For such a kind, the returned value is meaningless, and gates must not wait for it.
 pub fn evidence(object: &Object) -> Evidence {
     evidence_for_condition(object, None)
 }
 
-/// Returns the evidence. `condition` is the generation of the conditions that the health is based on.
+/// Returns the evidence. `condition` is the generation of the conditions on which the health is based.
 fn evidence_for_condition(object: &Object, condition: Option<i64>) -> Evidence {
     let observed = generation::observed_generation(object).or(condition);
     let proof = match (object.group(), object.kind()) {

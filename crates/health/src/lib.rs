@@ -1,7 +1,7 @@
-//! Health of Kubernetes objects, with one rule per kind. There are three layers, and the first layer that has
-//! a rule applies:
+//! Health of Kubernetes objects, with one rule per kind. There are three layers, and the first one that has a
+//! rule applies:
 //!
-//! 1. user rules ([`HealthRules`]);
+//! 1. rules defined by the user ([`HealthRules`]);
 //! 2. built-in rules: functions for Kubernetes' own kinds, and a table of data for custom resources (`builtin/`);
 //! 3. the general convention for the status of custom resources (`status_convention.rs`).
 //!
@@ -11,17 +11,17 @@
 //!          ──► observe  ──► both, with identity and time, for the operation's state machine
 //! ```
 //!
-//! - The rules for built-in kinds, their statuses, and messages that users' tools match are the same as in
-//!   Argo CD. If Argo CD has no message, or an uninformative one, the message describes the object's
+//! - The rules for built-in kinds, their statuses, and the messages that users' tools match are the same as
+//!   in Argo CD. If Argo CD has no message, or an uninformative one, the message describes the object's
 //!   progress, because users read it in `tidegate explain`.
 //! - Health scripts written for Argo CD run unchanged, in a sandbox with step and memory limits.
-//! - A built-in result always has a message, so it always replaces an earlier message (`1 of 3 replicas
-//!   available`).
-//! - This crate never reads a clock, does I/O, or panics, regardless of an object's content. A field of the
-//!   wrong type results in a [`HealthError`] that contains the path of the field.
+//! - A built-in result always has a message, so that it always replaces an earlier message
+//!   (`1 of 3 replicas available`).
+//! - This crate never reads a clock, performs I/O or panics, regardless of an object's content. A field of
+//!   the wrong type results in a [`HealthError`] that contains the path of the field.
 //!
 //! Files: each family of Kubernetes' own kinds has a file, and `code_rules.rs` lists these kinds.
-//! `builtin/rows/` contains one line for each custom resource, `lua/` runs scripts, and `cel/` runs
+//! `builtin/rows/` contains one line for each custom resource, `lua/` runs scripts, and `cel/` evaluates
 //! expressions.
 
 mod annotation_validation;

@@ -82,7 +82,7 @@ fn pending_reason(node: Node<'_>) -> Result<String, HealthError> {
     })
 }
 
-/// Returns the reason why a pod failed: its own message, or the first container message.
+/// Returns the reason why a pod failed: the pod's own message, or the first container message.
 fn pod_failure(node: Node<'_>) -> Result<String, HealthError> {
     let message = node.text("status.message")?;
     if !message.trim().is_empty() {

@@ -6,7 +6,7 @@ use tidegate_model::{Gvk, Object};
 
 use crate::text::shorten_sentence;
 
-/// Returns true if objects of a kind run pods that can explain the object's health.
+/// Returns true if objects of the kind run pods that can explain the objects' health.
 pub fn runs_pods(gvk: &Gvk) -> bool {
     matches!(
         (gvk.group.as_str(), gvk.kind.as_str()),
@@ -17,7 +17,7 @@ pub fn runs_pods(gvk: &Gvk) -> bool {
     )
 }
 
-/// Severity of a pod problem, worst last. The worst problem is reported.
+/// Severity of a pod problem. The worst severity is last. The worst problem is reported.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum ProblemSeverity {
     NotReady,
@@ -29,17 +29,18 @@ enum ProblemSeverity {
     CrashLoop,
 }
 
-/// Problem of a pod.
+/// Problem with a pod.
 struct PodProblem {
     severity: ProblemSeverity,
-    /// Number of restarts. Among problems with the same severity, the highest number is reported first.
+    /// Number of restarts. Among problems with the same severity, the one with the most restarts is reported
+    /// first.
     restarts: i64,
     pod: String,
     sentence: String,
 }
 
 /// Returns one short sentence about an unhealthy workload: the reason why its pods can't be created (such as
-/// a quota), or else the problem of its existing pods.
+/// a quota), or the problem with its existing pods.
 pub fn workload_reason(workload: &Object, pods: &[Object]) -> Option<String> {
     replica_failure(workload).or_else(|| pods_reason(pods))
 }
@@ -55,10 +56,10 @@ fn replica_failure(workload: &Object) -> Option<String> {
 }
 
 /// Returns one short sentence about a workload's unhealthy pods: `api-7f is crash-looping (exit 1, restarted
-/// 4 times); 2 more pods are unhealthy`. Returns `None` if there are no problems, or if the pods are only
+/// 4 times); 2 more pods are unhealthy`. Returns `None` if there are no problems, or if the pods are just
 /// starting.
 ///
-/// Fields of the wrong type are ignored, because the sentence is a hint and not a health result.
+/// Fields of the wrong type are ignored, because the sentence is only a hint and not a health result.
 pub fn pods_reason(pods: &[Object]) -> Option<String> {
     let mut troubles: Vec<PodProblem> = pods.iter().filter_map(pod_problem).collect();
     troubles.sort_by(|a, b| (b.severity, b.restarts, &a.pod).cmp(&(a.severity, a.restarts, &b.pod)));
@@ -123,7 +124,7 @@ fn pod_level_problem(pod: &Object) -> Option<(ProblemSeverity, String)> {
     }
 }
 
-/// Returns the problem of one container.
+/// Returns the problem with a container, if any.
 fn container_problem(status: &Value) -> Option<(ProblemSeverity, String)> {
     let name = text_at(status, "name");
     let waiting = at(status, "/state/waiting");
@@ -152,7 +153,7 @@ fn container_problem(status: &Value) -> Option<(ProblemSeverity, String)> {
     }
 }
 
-/// Returns the problem of a container that has failed, either now or before its last restart.
+/// Returns the problem with a container that has failed, either now or before its last restart.
 fn termination_problem(status: &Value, restarts: i64) -> Option<(ProblemSeverity, String)> {
     if let Some(exit) = exit_text(at(status, "/state/terminated")) {
         let said = text_at(at(status, "/state/terminated"), "message").trim();

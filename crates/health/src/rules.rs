@@ -14,7 +14,7 @@ use crate::{HealthError, lua};
 ///
 /// Several sources are checked in order, and the first one with a rule for an object applies. The order is:
 /// expressions in the object's annotations, the user rule for exactly its kind, the first user rule with a
-/// matching pattern, and the next layer.
+/// matching pattern, and then the next layer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct HealthRules {
     user: Arc<UserRules>,
@@ -23,12 +23,12 @@ pub struct HealthRules {
 
 #[derive(Debug, Default, PartialEq)]
 struct UserRules {
-    /// User rules by the kind that they apply to.
+    /// User rules, by the kind to which they apply.
     exact: BTreeMap<String, UserRule>,
     patterns: BTreeMap<String, UserRule>,
 }
 
-/// User rule.
+/// A rule defined by the user.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UserRule {
     /// A Lua script.
@@ -38,7 +38,7 @@ pub enum UserRule {
 }
 
 impl UserRule {
-    /// Returns the target of the rule: `group/Kind`, `Kind`, or a pattern of these.
+    /// Returns the target of the rule: `group/Kind`, `Kind`, or a pattern for these.
     pub fn target(&self) -> &str {
         match self {
             Self::Script(script) => script.target(),
@@ -74,7 +74,7 @@ impl UserRule {
 }
 
 impl HealthRules {
-    /// Creates a set without user rules.
+    /// Creates a set of rules without user rules.
     pub fn built_in() -> Self {
         Self::default()
     }
@@ -103,8 +103,8 @@ impl HealthRules {
         Ok(Self { user: Arc::new(own), ..Self::default() })
     }
 
-    /// Same as [`Self::with_rules`], but for independent rules: two rules for the same kind or pattern affect
-    /// only that kind: the health of its objects becomes Unknown.
+    /// Same as [`Self::with_rules`], but for independent rules. If two rules have the same kind or pattern,
+    /// only that kind is affected: the health of its objects becomes Unknown.
     pub fn with_rules_lenient(rules: impl IntoIterator<Item = UserRule>) -> Self {
         let mut by_target: BTreeMap<String, UserRule> = BTreeMap::new();
         for rule in rules {
@@ -139,12 +139,13 @@ impl HealthRules {
         self.user.exact.values().chain(self.user.patterns.values())
     }
 
-    /// Returns the reasons why user rules are invalid. Each affects only its own kind.
+    /// Returns the reasons why user rules are invalid. Each of them affects only the kind of its rule.
     pub fn rule_errors(&self) -> impl Iterator<Item = String> {
         self.user_rules().filter_map(UserRule::error)
     }
 
-    /// Returns the parts of user rules that probably never produce a result, with their origin.
+    /// Returns the parts of user rules that will probably never produce a result, along with the origin of
+    /// the rule.
     pub fn suspicious_parts(&self) -> impl Iterator<Item = String> {
         let doubts = |rule: &UserRule| match rule {
             UserRule::Script(_) => Vec::new(),
@@ -177,19 +178,19 @@ impl HealthRules {
         self.user_rule(&gvk.group, &gvk.kind).is_some()
     }
 
-    /// Returns true if a kind can have a health status. Operations never wait for any other kind.
+    /// Returns true if a kind can have a health status. Operations never wait for other kinds.
     pub fn has_rule(&self, gvk: &Gvk) -> bool {
         self.user_rule(&gvk.group, &gvk.kind).is_some()
             || layers::layer_of_kind(&gvk.group, &gvk.kind, self.has_convention()).is_some()
     }
 
     /// Returns true if an object's annotations contain expressions. Evaluating them requires the complete
-    /// object..
+    /// object.
     pub fn is_annotated(object: &Object) -> bool {
         Expressions::is_annotated(object)
     }
 
-    /// Returns the layer that applies to an object; `None` if there is no health status to wait for.
+    /// Returns the layer that applies to an object. `None` if there is no health status to wait for.
     pub fn layer(&self, object: &Object) -> Option<Layer> {
         if self.user_rule(object.group(), object.kind()).is_some() || Expressions::is_annotated(object) {
             return Some(Layer::User);
@@ -198,7 +199,7 @@ impl HealthRules {
         layers::layer_of_kind(object.group(), object.kind(), convention)
     }
 
-    /// Describes the rule that applies to an object; `None` if there is no health status to wait for.
+    /// Describes the rule that applies to an object. `None` if there is no health status to wait for.
     pub fn rule_for(&self, object: &Object) -> Option<String> {
         let (group, kind) = (object.group(), object.kind());
         match self.layer(object)? {
@@ -232,21 +233,23 @@ impl HealthRules {
         })
     }
 
-    /// Returns the health of an object at the time `now`. Scripts can read this time, and grace periods end
-    /// according to it.
+    /// Returns the health of an object at the time `now`. Scripts can read this time, and it determines when
+    /// grace periods end.
     ///
     /// - `None`: the object doesn't have a health status, and gates don't wait for it (ConfigMap, Secret,
     ///   roles, …).
-    /// - `Some(Err(_))`: there is a rule, but it produced no result; see [`HealthError`] for the effects.
+    /// - `Some(Err(_))`: there is a rule, but it did not produce a result; see [`HealthError`] for the
+    ///   effects.
     ///
     /// An object that is being deleted is `Progressing`, regardless of its kind. Objects with the hook
-    /// finalizer are an exception: the finalizer exists so that the hook's result can still be read.
+    /// finalizer are an exception, because the purpose of the finalizer is to keep the hook's result
+    /// readable.
     pub fn assess(&self, object: &Object, now: Timestamp) -> Option<Result<Health, HealthError>> {
         layers::assess_layers(object, |object| self.assess_by_user(object, now), self.has_convention(), now)
             .verdict
     }
 
-    /// Returns the time at which the health changes even if the object doesn't, which is the end of a grace
+    /// Returns the time at which the health changes even if the object doesn't. This is the end of a grace
     /// period.
     pub fn health_changes_at(&self, object: &Object, now: Timestamp) -> Option<Timestamp> {
         if self.layer(object) == Some(Layer::User) {
@@ -255,7 +258,7 @@ impl HealthRules {
         layers::assess_layers(object, |_| None, self.has_convention(), now).changes_at
     }
 
-    /// Returns the observation of an object at a time for the operation's state machine.
+    /// Returns the observation of an object at the given time, for the operation's state machine.
     pub fn observe(&self, object: &Object, at: Timestamp) -> Observation {
         let found = layers::assess_layers(
             object,

@@ -1,4 +1,4 @@
-//! Health scripts and the kinds that they apply to, named as in Argo CD.
+//! Health scripts and the kinds to which they apply, named as in Argo CD.
 
 use crate::lua;
 
@@ -6,11 +6,11 @@ use crate::lua;
 pub const SCRIPT_FILE: &str = "health.lua";
 /// Prefix of script keys in a ConfigMap.
 pub const SCRIPT_KEY_PREFIX: &str = "resource.customizations.health.";
-/// Maximum length of a script in bytes. This is a hundred times the length of Argo CD's scripts.
+/// Maximum length of a script in bytes. This is a hundred times the length of Argo CD's own scripts.
 pub const SCRIPT_BYTES_MAX: usize = 256 << 10;
 
-/// Health script. An invalid script still applies to its kind, and the health of the kind's objects is
-/// [`HealthStatus::Unknown`]. Using another rule instead could open a gate without evidence.
+/// A health script. An invalid script still applies to its kind, and the health of that kind's objects is
+/// then [`HealthStatus::Unknown`]. Using another rule instead could open a gate without evidence.
 ///
 /// [`HealthStatus::Unknown`]: tidegate_model::HealthStatus::Unknown
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub enum ScriptError {
     /// The script is not available.
     #[error("{reason}")]
     Unavailable {
-        /// Expected location, and the reason.
+        /// Expected location of the script, and the reason why it isn't available.
         reason: String,
     },
     /// Two rules have the same target.
@@ -71,8 +71,8 @@ pub enum ScriptError {
 }
 
 impl Script {
-    /// Creates a script for `group/Kind`, or `Kind` without a group. `*` matches any text and `?` any
-    /// character. `name` is the script's origin.
+    /// Creates a script for `group/Kind`, or for `Kind` without a group. `*` matches any text and `?` matches
+    /// any character. `name` is the script's origin.
     pub fn new(
         target: impl Into<String>,
         name: impl Into<String>,
@@ -85,7 +85,7 @@ impl Script {
         }
     }
 
-    /// Same as [`Script::new`], but for independent scripts: an error is stored and available as
+    /// Same as [`Script::new`], but for independent scripts: an error is stored and can be read with
     /// [`Script::error`].
     pub fn load(target: impl Into<String>, name: impl Into<String>, text: impl Into<String>) -> Self {
         let (target, name, text) = (target.into(), name.into(), text.into());
@@ -136,7 +136,7 @@ impl Script {
         }
     }
 
-    /// Returns the target of the script: `group/Kind`, `Kind`, or a pattern of these.
+    /// Returns the target of the script: `group/Kind`, `Kind`, or a pattern for these.
     pub fn target(&self) -> &str {
         &self.target
     }
@@ -157,8 +157,8 @@ impl Script {
     }
 }
 
-/// Returns the kind or pattern that a file's path in a folder specifies; `None` if the path doesn't specify a
-/// kind.
+/// Returns the kind or pattern specified by the path of a file in a folder. `None` if the path doesn't
+/// specify a kind.
 pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     let parts: Vec<_> = path.split('/').collect();
     match parts.as_slice() {
@@ -170,7 +170,7 @@ pub fn target_of_path(path: &str, file: &str) -> Option<String> {
     }
 }
 
-/// Returns the kind that the part of a ConfigMap key after its prefix specifies.
+/// Returns the kind specified by the part of a ConfigMap key after its prefix.
 pub(crate) fn target_of_key(key: &str) -> Option<String> {
     let parts: Vec<_> = key.split('_').collect();
     match parts.as_slice() {

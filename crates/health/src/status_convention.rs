@@ -14,14 +14,14 @@ use crate::application::is_hook;
 use crate::builtin::RowAssessment;
 use crate::generation;
 
-/// Time in seconds after an object's creation during which its controller is expected to report a first
+/// Time in seconds after an object's creation within which its controller is expected to report a first
 /// status.
 const STATUS_EXPECTED_SECONDS: i64 = 60;
 
 /// Value of the annotation that controls the convention for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ConventionSetting {
-    /// Absent: the convention applies if the status follows it.
+    /// The annotation isn't set: the convention applies if the status follows it.
     Unset,
     /// The convention never applies.
     Off,
@@ -37,8 +37,8 @@ pub(crate) fn convention_setting(object: &Object) -> ConventionSetting {
     }
 }
 
-/// Groups of Kubernetes itself, in addition to groups without a dot. Their kinds have a rule or no health
-/// status.
+/// Groups that belong to Kubernetes itself, in addition to groups without a dot. Their kinds have a rule or
+/// no health status.
 const KUBERNETES_GROUPS: [&str; 18] = [
     "admissionregistration.k8s.io",
     "apiextensions.k8s.io",
@@ -192,9 +192,9 @@ fn has_no_status(object: &Object) -> bool {
 }
 
 /// Returns the provisional health of an object that may still receive its first status. This health is
-/// Healthy, and only time can confirm it. A wave waits for the object as long as for any other status without
-/// a generation. The wave therefore neither hangs on a kind that never reports nor continues before the first
-/// report. Hooks count as done once they are created.
+/// Healthy, and only time can confirm it. A wave waits for such an object as long as for any other status
+/// without a generation. The wave therefore neither hangs on a kind that never reports a status nor continues
+/// before the first report. Hooks count as done once they have been created.
 pub(crate) fn provisional_health(object: &Object, now: Timestamp) -> Option<Health> {
     let may_speak = has_no_status(object) && !is_hook(object) && !is_status_overdue(object, now);
     may_speak.then(|| Health::new(HealthStatus::Healthy, "has reported no status"))

@@ -1,10 +1,10 @@
 //! Texts of bounded length.
 
-/// Maximum length of a message in bytes. Messages are recorded in events and shown on one screen. A
-/// container's last message can be longer.
+/// Maximum length of a message in bytes. Messages are recorded in events and shown on one screen. The last
+/// message of a container can be longer.
 pub const MESSAGE_BYTES_MAX: usize = 4_096;
 
-/// Truncates a text to a number of bytes, and adds a mark if it was truncated.
+/// Truncates a text to the given number of bytes, and adds a mark if it was truncated.
 pub(crate) fn shorten(mut text: String, bytes_max: usize) -> String {
     const MARK: &str = "…";
     if text.len() > bytes_max {
@@ -18,10 +18,10 @@ pub(crate) fn shorten(mut text: String, bytes_max: usize) -> String {
     text
 }
 
-/// Maximum length of a sentence about the cause of a wait. The sentence is recorded and shown on one line.
+/// Maximum length of a sentence that explains a wait. The sentence is recorded and shown on one line.
 const SENTENCE_CHARS_MAX: usize = 300;
 
-/// Returns one line of bounded length.
+/// Returns the sentence as one line of bounded length.
 pub(crate) fn shorten_sentence(sentence: String) -> String {
     let line = sentence.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= SENTENCE_CHARS_MAX {

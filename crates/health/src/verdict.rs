@@ -32,14 +32,14 @@ pub(crate) fn first_non_blank<'a>(texts: &[&'a str]) -> &'a str {
     texts.iter().copied().find(|text| !text.trim().is_empty()).unwrap_or_default()
 }
 
-/// Returns the worst of several statuses; `Healthy` for an empty list.
+/// Returns the worst of several statuses, or `Healthy` for an empty list.
 ///
 /// From best to worst: Healthy, Suspended, Progressing, Missing, Degraded, Unknown.
 pub fn worst_status(statuses: impl IntoIterator<Item = HealthStatus>) -> HealthStatus {
     statuses.into_iter().max().unwrap_or(HealthStatus::Healthy)
 }
 
-/// Rejects versions that no rule supports.
+/// Rejects versions that the rule does not support.
 pub(crate) fn require_version(
     object: &Object,
     versions: &[&str],

@@ -1,14 +1,14 @@
-//! Newest warning among an object's events: one short sentence for users. Tidegate never bases decisions on
-//! the warning.
+//! The newest warning among an object's events: one short sentence for users. Tidegate never bases decisions
+//! on the warning.
 
 use tidegate_model::Object;
 
 use crate::text::shorten_sentence;
 
-/// Returns the newest warning among events, such as `FailedMount: secret "x" not found`. Returns `None` if
-/// there are no warnings.
+/// Returns the newest warning among the events, such as `FailedMount: secret "x" not found`. Returns `None`
+/// if there are no warnings.
 ///
-/// Fields of the wrong type are ignored, because the warning is a hint and not a health result.
+/// Fields of the wrong type are ignored, because the warning is only a hint and not a health result.
 pub fn newest_warning(events: &[Object]) -> Option<String> {
     let warnings = events.iter().filter(|event| event.text("/type") == "Warning");
     let (_, newest) = warnings.map(|event| (last_occurrence(event), event)).max_by_key(|(at, _)| *at)?;

@@ -1,5 +1,5 @@
 //! Backpressure from a server that requests delays or doesn't respond. It is reported while calls are
-//! waiting, because a hanging call itself doesn't fail before its timeout.
+//! waiting, because a call that hangs doesn't fail before its timeout.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// Time without any response after which a server is reported as unresponsive.
 pub(crate) const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// Monitor of the calls in flight.
+/// Monitors the calls in flight.
 pub(crate) struct Monitor {
     state: Mutex<State>,
 }

@@ -18,16 +18,16 @@ const AGENT: &str = concat!("tidegate/", env!("CARGO_PKG_VERSION"));
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
     pub(crate) method: Method,
-    /// Path and query after the server's address.
+    /// Path and query, relative to the server's address.
     pub(crate) path: String,
     pub(crate) accept: &'static str,
     pub(crate) content_type: &'static str,
     pub(crate) body: Bytes,
-    /// ETag of a cached response. The server does not send the response again if it is unchanged.
+    /// ETag of a cached response. If the response is unchanged, the server does not send it again.
     pub(crate) known_etag: Option<HeaderValue>,
     /// Operation that requested the call, for the server's audit log.
     pub(crate) operation: Option<OperationId>,
-    /// User to impersonate; `None` for our own user.
+    /// User to impersonate, or `None` for Tidegate's own user.
     pub(crate) user: Option<Arc<str>>,
 }
 

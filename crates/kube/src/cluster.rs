@@ -27,12 +27,12 @@ use crate::singleflight::Singleflight;
 #[derive(Clone)]
 pub struct KubeCluster {
     shared: Arc<Inner>,
-    /// User to impersonate for writes; `None` for our own user.
+    /// User to impersonate for writes, or `None` for Tidegate's own user.
     user: Option<Arc<str>>,
     /// True if applications share search results, because many of them are planned with this cluster at the
     /// same time.
     has_shared_searches: bool,
-    /// True if a command, rather than a service, performs the writes that don't belong to an operation.
+    /// True if the writes that don't belong to an operation are performed by a command rather than a service.
     is_for_command: bool,
 }
 
@@ -41,13 +41,13 @@ struct Inner {
     kinds: KindCache,
     context: String,
     namespace: String,
-    /// User in the configuration; empty if the configuration doesn't contain a user.
+    /// User in the configuration. Empty if the configuration doesn't contain a user.
     configured_user: String,
-    /// Kinds for which the last search failed and the failure was reported.
+    /// Kinds for which the last search failed and the failure has been reported.
     reported_unsearched: Mutex<BTreeSet<Gvk>>,
     searches: SearchRequests,
     reviews: RuleRequests,
-    /// Reads of cluster-scoped objects, mainly of namespaces, which many applications share.
+    /// Coalesced reads of cluster-scoped objects, mainly of namespaces, which many applications share.
     reads: Singleflight<String, Option<Object>>,
 }
 
@@ -89,20 +89,21 @@ impl KubeCluster {
         &self.shared.configured_user
     }
 
-    /// Configures the cluster for many applications: it reuses search results from the last few seconds.
+    /// Configures the cluster for use by many applications, so that it reuses search results from the last
+    /// few seconds.
     #[must_use]
     pub fn with_shared_searches(self) -> Self {
         Self { has_shared_searches: true, ..self }
     }
 
-    /// Configures the cluster for a command: writes that don't belong to an operation use the commands' field manager instead of
-    /// the service's.
+    /// Configures the cluster for use by a command. Writes that don't belong to an operation then use the
+    /// commands' field manager instead of the service's.
     #[must_use]
     pub fn for_command(self) -> Self {
         Self { is_for_command: true, ..self }
     }
 
-    /// Returns the field manager of a write.
+    /// Returns the field manager for a write.
     pub(crate) fn manager(&self, operation: Option<OperationId>) -> &'static str {
         match operation {
             None if self.is_for_command => COMMAND_MANAGER,
@@ -114,17 +115,17 @@ impl KubeCluster {
         self.has_shared_searches
     }
 
-    /// Returns the same cluster without impersonation; `None` if it doesn't impersonate a user.
+    /// Returns the same cluster without impersonation. `None` if the cluster doesn't impersonate a user.
     pub(crate) fn without_impersonation(&self) -> Option<Self> {
         self.user.as_ref().map(|_| Self { user: None, ..self.clone() })
     }
 
-    /// Sets the user for writes on a call.
+    /// Makes a call impersonate the user for writes.
     pub(crate) fn with_writer(&self, call: Call) -> Call {
         Call { user: self.user.clone(), ..call }
     }
 
-    /// Returns the kubeconfig context; empty in a pod.
+    /// Returns the kubeconfig context. Empty in a pod.
     pub fn context(&self) -> &str {
         &self.shared.context
     }
@@ -134,31 +135,31 @@ impl KubeCluster {
         self.shared.server.url()
     }
 
-    /// Returns the namespace of the context or of the pod; `default` if neither specifies a namespace.
+    /// Returns the namespace of the context or of the pod, or `default` if neither specifies a namespace.
     pub fn default_namespace(&self) -> &str {
         &self.shared.namespace
     }
 
-    /// Checks that the server responds and accepts our credentials by starting a discovery. A subsequent
-    /// discovery continues from this response, so the check doesn't cost an extra request.
+    /// Starts a discovery to check that the server responds and accepts the credentials. The next discovery
+    /// continues from this response, so the check doesn't cost an extra request.
     pub async fn check_connection(&self) -> Result<(), ClusterError> {
         self.kinds().check_connection(self.api_server()).await
     }
 
     /// Returns the identity that distinguishes this cluster from another cluster at the same URL: the UID of
-    /// its `kube-system` namespace. `None` if we are not allowed to read the namespace. This doesn't require
-    /// discovery, because every server serves namespaces.
+    /// its `kube-system` namespace. `None` if permission to read the namespace is missing. This doesn't
+    /// require discovery, because every server serves namespaces.
     pub async fn identity(&self) -> Result<Option<String>, ClusterError> {
         identity::parse_identity(&self.api_server().call_with_retry(&identity::identity_call()?).await?)
     }
 
-    /// Restricts all calls to the cluster with this [identity](Self::identity). Each new connection is
+    /// Restricts all calls to the cluster with the given [identity](Self::identity). Each new connection is
     /// checked before its first use, and is closed if it leads to another cluster.
     pub fn expect_identity(&self, identity: &str) {
         self.api_server().transport().expected_cluster().expect_identity(identity.to_owned());
     }
 
-    /// Makes all calls fail with this reason, as if the cluster were unreachable. Open watches continue.
+    /// Makes all calls fail with the given reason, as if the cluster were unreachable. Open watches continue.
     pub fn block_calls(&self, reason: String) {
         self.api_server().transport().expected_cluster().set_blocked_reason(Some(reason));
     }
@@ -189,7 +190,7 @@ impl KubeCluster {
         &self.shared.reviews
     }
 
-    /// Returns the user to impersonate for writes; `None` for our own user.
+    /// Returns the user to impersonate for writes, or `None` for Tidegate's own user.
     pub(crate) fn user(&self) -> Option<Arc<str>> {
         self.user.clone()
     }
@@ -213,7 +214,7 @@ impl KubeCluster {
         Target::for_object(gvk, self.kinds().find(self.api_server(), gvk).await?, namespace, name)
     }
 
-    /// Sends a write of one object. Returns the object from the response in compact form.
+    /// Sends a write for one object. Returns the object in the response in compact form.
     pub(crate) async fn send_write(
         &self,
         target: &Target<'_>,
@@ -228,7 +229,7 @@ impl KubeCluster {
         }
     }
 
-    /// Removes a kind that is no longer served from the cache.
+    /// Removes a kind from the cache if it is no longer served.
     pub(crate) async fn forget_unserved_kind(&self, gvk: &Gvk, error: ClusterError) -> ClusterError {
         if error.kind == ErrorKind::UnknownKind {
             self.kinds().forget(gvk).await;

@@ -1,4 +1,4 @@
-//! Connections whose address and credentials come from the caller instead of a kubeconfig or a pod.
+//! Connections whose address and credentials come from the caller rather than a kubeconfig or a pod.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ pub struct ClusterConnection {
     pub name: String,
     /// URL of the API server.
     pub server: String,
-    /// Bearer token; empty if the cluster has no token.
+    /// Bearer token. Empty if the cluster doesn't use a token.
     pub token: String,
     /// User name for basic authentication.
     pub username: String,
@@ -33,11 +33,11 @@ pub struct ClusterConnection {
     pub key_data: String,
     /// Host name in the server's certificate, if it differs from the host in the URL.
     pub server_name: String,
-    /// Skips the verification of the server's certificate.
+    /// Skip verification of the server's certificate.
     pub insecure: bool,
-    /// Proxy URL; empty for no proxy.
+    /// Proxy URL. Empty for no proxy.
     pub proxy_url: String,
-    /// A program that provides the token or certificate, and replaces the fields above.
+    /// Program that provides the token or certificate, instead of the fields above.
     pub exec: Option<ExecPlugin>,
 }
 
@@ -56,7 +56,8 @@ pub(crate) struct ResolvedConfig {
     pub(crate) credentials: Option<Arc<ProgramCredentials>>,
 }
 
-/// Returns the configuration with current credentials. The credentials always differ from the refused ones.
+/// Returns the configuration with current credentials. The credentials are never the ones that the server has
+/// just refused.
 pub(crate) async fn resolve_config(
     declared: &ClusterConnection,
     refused: Option<&Arc<ProgramCredentials>>,

@@ -1,5 +1,5 @@
-//! Clusters declared as in Argo CD, by Secrets with the label `argocd.argoproj.io/secret-type: cluster`.
-//! Output never contains Secret values.
+//! Clusters that are declared as in Argo CD, by Secrets with the label
+//! `argocd.argoproj.io/secret-type: cluster`. Secret values never appear in output.
 
 use std::collections::BTreeMap;
 
@@ -11,34 +11,35 @@ use tidegate_model::Object;
 use crate::ClusterConnection;
 use crate::exec_plugin::{API_VERSIONS, ExecPlugin, ExecProvider};
 
-/// Maximum length of a program's path.
+/// Maximum length of the path of a credential program.
 const COMMAND_MAX: usize = 4_096;
-/// Maximum length of a displayed hint.
+/// Maximum length of an installation hint that is displayed.
 const HINT_MAX: usize = 300;
-/// Label of Secrets that declare a cluster.
+/// Label of the Secrets that declare a cluster.
 const LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "cluster");
-/// Annotation in which kubectl stores the last applied manifest, which contains the whole Secret.
+/// Annotation in which kubectl stores the last applied manifest. For a Secret, it contains all of the
+/// Secret's values.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// A cluster that a Secret declares.
+/// A cluster declared by a Secret.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusterSecret {
     /// Namespace and name of the Secret, such as `argocd/staging`.
     pub secret_name: String,
     /// Connection settings from the Secret.
     pub connection: ClusterConnection,
-    /// Project that may use the cluster; empty for all projects.
+    /// Project that may use the cluster. Empty for all projects.
     pub project: String,
     /// Labels of the Secret.
     pub labels: BTreeMap<String, String>,
     /// Annotations of the Secret, except for kubectl's last-applied annotation.
     pub annotations: BTreeMap<String, String>,
-    /// Description of the invalid part of the Secret.
+    /// Description of the problem, if the Secret is invalid.
     pub problem: Option<String>,
 }
 
 impl ClusterSecret {
-    /// Reads a Secret. Returns `None` if it does not declare a cluster.
+    /// Reads a cluster from a Secret. Returns `None` if the Secret does not declare a cluster.
     pub fn from_object(object: &Object) -> Option<Self> {
         parse_secret(object)
     }
@@ -215,8 +216,8 @@ fn check_certificates(declared: &ClusterConnection) -> Result<(), String> {
     Ok(())
 }
 
-/// Returns true if base64-encoded PEM contains a certificate. Without this check, the client would trust no
-/// server, and the error message would blame the server.
+/// Returns true if base64-encoded PEM contains a certificate. Without this check, the client would not trust
+/// any server, and the error message would blame the server.
 fn has_certificate(encoded: &str) -> bool {
     let Some(text) = decode_base64(encoded).and_then(|bytes| String::from_utf8(bytes).ok()) else {
         return false;
@@ -304,7 +305,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Returns this body as a PEM certificate, encoded as in a Secret.
+    /// Returns the given body as a PEM certificate, encoded as in a Secret.
     fn encode_pem(body: &str) -> String {
         STANDARD.encode(format!("# ours\n-----BEGIN CERTIFICATE-----\n{body}\n-----END CERTIFICATE-----\n"))
     }

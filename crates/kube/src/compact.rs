@@ -1,5 +1,5 @@
-//! Compact objects, in which managed fields remain JSON text (`fieldsV1`). As maps, these fields would use
-//! most of a small object's memory, and they are rarely needed.
+//! Compact objects, in which managed fields remain JSON text (`fieldsV1`). As maps, these fields would
+//! account for most of a small object's memory, and they are rarely needed.
 
 use std::fmt::{self, Formatter};
 
@@ -21,14 +21,14 @@ impl<'de> Deserialize<'de> for CompactObject {
     }
 }
 
-/// Position of a value in an object.
+/// Position of a value within an object.
 #[derive(Clone, Copy)]
 enum Place {
     Object,
     Metadata,
     Managers,
     Manager,
-    /// Fields that one manager owns.
+    /// Fields that are owned by one manager.
     Fields,
     Elsewhere,
 }
@@ -136,7 +136,8 @@ impl<'de> Visitor<'de> for JsonText<'_> {
         f.write_str("JSON")
     }
 
-    /// Writes a map, usually one with nested maps. Names are written verbatim unless JSON requires escaping.
+    /// Writes a map, which usually contains nested maps. Names are written verbatim unless JSON requires
+    /// escaping.
     fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<(), A::Error> {
         let mut sign = '{';
         while let Some(name) = fields.next_key::<String>()? {

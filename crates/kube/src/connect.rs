@@ -31,7 +31,8 @@ pub async fn connect_to_cluster(
 }
 
 impl KubeCluster {
-    /// Changes the credentials of new calls. Calls and watches in flight keep their credentials. The address must not change.
+    /// Changes the credentials for new calls. Calls and watches in flight keep their credentials. The address
+    /// must not change.
     pub async fn change_credentials(&self, declared: &ClusterConnection) -> Result<(), ConnectError> {
         self.api_server()
             .transport()

@@ -1,4 +1,4 @@
-//! Connection settings, which come from a kubeconfig or from the pod in which the process runs.
+//! Connection settings, which come from a kubeconfig or from the pod in which the process is running.
 
 use std::io;
 use std::path::PathBuf;
@@ -12,30 +12,30 @@ use kube::config::{KubeConfigOptions, Kubeconfig, KubeconfigError};
 use crate::error_message::format_error_chain;
 use crate::proxy;
 
-/// Default timeout of a call. A server aborts a write after 34 s, and a webhook call after at most 30 s. Only
-/// the server's message distinguishes the two cases, so our timeout is longer.
+/// Default timeout of a call. A server aborts a write after 34 s and a webhook call after at most 30 s. Only
+/// the server's message distinguishes the two cases, so this timeout is longer than both.
 const CALL_TIMEOUT: Duration = Duration::from_secs(36);
 /// Default duration of a watch. It is short, because servers end watches on their own and opening a new watch
 /// is cheap.
 pub(crate) const WATCH_DURATION: Duration = Duration::from_secs(290);
 
-/// Options of a connection.
+/// Options for connecting to a cluster.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
-    /// Kubeconfig file. If `None`, uses the files in `KUBECONFIG`, or else `~/.kube/config`, or else the
-    /// pod's service account.
+    /// Kubeconfig file. If `None`, the files in `KUBECONFIG` are used, or `~/.kube/config`, or the pod's
+    /// service account, in this order.
     pub kubeconfig: Option<PathBuf>,
-    /// Kubeconfig context. If `None`, uses the current context.
+    /// Kubeconfig context. If `None`, the current context is used.
     pub context: Option<String>,
     /// User to impersonate.
     pub impersonate_user: Option<String>,
     /// Groups to impersonate. Requires `impersonate_user`.
     pub impersonate_groups: Vec<String>,
-    /// Maximum duration of one call. This limit does not apply to watches.
+    /// Maximum duration of a call. This limit does not apply to watches.
     pub call_timeout: Duration,
     /// Maximum number of concurrent calls, as long as the server is not overloaded.
     pub in_flight: usize,
-    /// Duration after which we ask the server to end each watch, in whole seconds.
+    /// Duration after which the server is asked to end each watch, in whole seconds.
     pub watch_duration: Duration,
 }
 
@@ -56,7 +56,7 @@ impl Default for ConnectOptions {
 /// Error in the connection settings. The cluster itself has not been called yet.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
-    /// There is neither a kubeconfig nor a pod's service account.
+    /// There is neither a kubeconfig nor a service account of a pod.
     #[error(
         "no cluster is configured: set KUBECONFIG or --kubeconfig, write ~/.kube/config, or run in a pod ({inside})"
     )]
@@ -67,9 +67,9 @@ pub enum ConnectError {
     /// The kubeconfig cannot be used.
     #[error("cannot use the kubeconfig{}: {reason}", describe_file(.file.as_ref()))]
     Kubeconfig {
-        /// Kubeconfig file, if the caller specified a file.
+        /// Kubeconfig file, if the caller specified one.
         file: Option<PathBuf>,
-        /// Description of the part that is unreadable, missing or unusable.
+        /// Description of the part that can't be read, is missing or can't be used.
         reason: String,
     },
     /// The kubeconfig does not contain the requested context.
@@ -84,7 +84,7 @@ pub enum ConnectError {
     /// groups only together with a user.
     #[error("groups can only be impersonated together with a user: set one with --as")]
     GroupsWithoutUser,
-    /// The type of the configured proxy is not supported.
+    /// The configured type of proxy is not supported.
     #[error(
         "cannot connect to {server} through the proxy {proxy}: only http:// and socks5:// proxies are supported"
     )]
@@ -97,9 +97,9 @@ pub enum ConnectError {
     /// The certificates, the token or the credential program cannot be used.
     #[error("cannot use the credentials for {server}: {reason}")]
     Credentials {
-        /// URL of the API server that the credentials are for.
+        /// URL of the API server for which the credentials are meant.
         server: String,
-        /// Description of the part that is unreadable or unusable.
+        /// Description of the part that can't be read or used.
         reason: String,
     },
 }
@@ -116,12 +116,12 @@ fn list_contexts(contexts: &[String]) -> String {
     }
 }
 
-/// A client configuration and the name of its cluster.
+/// A client configuration, and the name of the cluster that it connects to.
 pub(crate) struct ClusterConfig {
     pub(crate) config: Config,
     pub(crate) context: String,
-    /// Configured user: the impersonated user, or else the user in the kubeconfig, or else the subject of the
-    /// token.
+    /// Configured user: the impersonated user, the user in the kubeconfig, or the subject of the token, in
+    /// this order of preference.
     pub(crate) user: String,
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn load_config(options: &ConnectOptions) -> Result<ClusterConfi
     Ok(place)
 }
 
-/// Applies our defaults to a configuration.
+/// Applies Tidegate's defaults to a configuration.
 pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
     // Retrying is up to the operation's state machine, which must control every repeated write.
     config.default_retry = false;
@@ -160,8 +160,8 @@ pub(crate) fn apply_defaults(config: &mut Config) -> Result<(), ConnectError> {
     }
 }
 
-/// Returns true if an environment variable sets the proxy, and the exceptions in the environment (`NO_PROXY`)
-/// cover the server.
+/// Returns true if the proxy comes from an environment variable and the exceptions in the environment
+/// (`NO_PROXY`) cover the server.
 fn is_proxy_exempt(config: &Config) -> bool {
     let variable = |names: [&str; 2]| {
         let mut values = names.into_iter().filter_map(|name| std::env::var(name).ok());
@@ -218,7 +218,7 @@ fn from_pod() -> Result<ClusterConfig, ConnectError> {
     Ok(ClusterConfig { config, context: String::new(), user })
 }
 
-/// Returns the subject of the token in a file. The token is our own, so it is not verified.
+/// Returns the subject of the token in a file. The token is the process's own, so it is not verified.
 fn read_token_subject(file: &str) -> Option<String> {
     let token = std::fs::read_to_string(file).ok()?;
     let payload = URL_SAFE_NO_PAD.decode(token.trim().split('.').nth(1)?).ok()?;

@@ -5,8 +5,8 @@ use std::error::Error as StdError;
 
 use kube::client::AuthError;
 
-/// Returns a message for an error from a credential program or a token file; `None` for any other error,
-/// because its own message is harmless.
+/// Returns a message for an error from a credential program or a token file. `None` for any other error,
+/// because the library's message for it is harmless.
 pub(crate) fn credential_error_message(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -25,7 +25,7 @@ pub(crate) fn credential_error_message(error: &(dyn StdError + 'static)) -> Opti
 fn describe_auth_error(error: &AuthError) -> Option<String> {
     let text = match error {
         AuthError::AuthExecRun { out, .. } => {
-            // The program writes to our standard error, so the user has already seen its output.
+            // The program writes to this process's standard error, so the user has already seen its output.
             format!("the credential program in the kubeconfig failed ({})", out.status)
         }
         AuthError::AuthExecParse(_) => {

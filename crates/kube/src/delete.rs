@@ -1,4 +1,4 @@
-//! Deletion of objects, and removal of finalizers.
+//! Deletion of objects and removal of finalizers.
 
 use http::{Method, StatusCode};
 use serde_json::{Map, Value, json};
@@ -10,7 +10,7 @@ use crate::call::{Call, JSON, JSON_PATCH};
 use crate::paths::Target;
 use crate::response::CallSubject;
 
-/// Maximum number of attempts to remove a finalizer while other clients write to the object.
+/// Maximum number of attempts to remove a finalizer while other clients are writing to the object.
 const ATTEMPTS_MAX: usize = 5;
 
 impl KubeCluster {
@@ -50,7 +50,7 @@ impl KubeCluster {
         Ok(if kept { DeleteResult::Deleting } else { DeleteResult::Gone })
     }
 
-    /// Returns true unless the object is known to no longer exist.
+    /// Returns true unless the object is known not to exist any longer.
     async fn can_exist(&self, target: &Target<'_>, uid: &str) -> bool {
         match self.read_object(target).await {
             Ok(found) => found.is_some_and(|object| uid.is_empty() || object.uid() == uid),
@@ -130,8 +130,8 @@ fn is_inconclusive(response_body: &Value, request: &DeleteRequest) -> bool {
     bare && !request.dry_run && (service || request.propagation == Propagation::Foreground)
 }
 
-/// Returns a patch that removes one finalizer from exactly this version of the object; `None` if the object doesn't have the
-/// finalizer.
+/// Returns a patch that removes one finalizer from exactly this version of the object. `None` if the object
+/// doesn't have the finalizer.
 fn finalizer_patch(object: &Object, finalizer: &str) -> Option<Value> {
     if !object.has_finalizer(finalizer) {
         return None;

@@ -1,6 +1,8 @@
-//! Credential programs for clusters (`client.authentication.k8s.io`), configured in a cluster's Secret.
+//! Credential programs for clusters (`client.authentication.k8s.io`), which are configured in a cluster's
+//! Secret.
 //!
-//! A program runs without a shell, in a reduced environment, and with limits. Its output is never displayed.
+//! A program runs without a shell, in a reduced environment, and with resource limits. Its output is never
+//! displayed.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -21,17 +23,17 @@ use tokio::time::Instant;
 pub(crate) const API_VERSIONS: [&str; 2] =
     ["client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1"];
 const KIND: &str = "ExecCredential";
-/// Environment variables that the program inherits from us, in addition to the variables in the Secret.
+/// Environment variables that the program inherits from Tidegate, in addition to the variables in the Secret.
 const INHERITED_VARIABLES: [&str; 2] = ["HOME", "PATH"];
 /// Environment variable that contains the request to the program.
 const EXEC_INFO_VARIABLE: &str = "KUBERNETES_EXEC_INFO";
-/// Time before the expiry of credentials at which they are renewed.
+/// Time before credentials expire at which they are renewed.
 const RENEW_BEFORE_EXPIRY: Duration = Duration::from_secs(30);
 /// Delay before a failed program is run again. During the delay, all callers receive the program's error.
 const FAILURE_DELAY: Duration = Duration::from_secs(5);
 
-/// Limits for a program. They are generous, because cloud providers' programs are large and some include an
-/// interpreter.
+/// Resource limits for a program. They are generous, because cloud providers' programs are large and some
+/// include an interpreter.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunLimits {
     pub(crate) timeout: Duration,
@@ -44,12 +46,12 @@ impl Default for RunLimits {
     }
 }
 
-/// Settings for running a credential program. `Debug` omits its arguments and its environment.
+/// Settings for running a credential program. Its `Debug` output omits the arguments and the environment.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct ExecProvider {
     /// Secret that configures the program.
     pub secret: String,
-    /// The program: a name on the `PATH`, or an absolute path.
+    /// Name of a program on the `PATH`, or an absolute path.
     pub command: String,
     /// Arguments.
     pub args: Vec<String>,
@@ -57,7 +59,7 @@ pub struct ExecProvider {
     pub env: BTreeMap<String, String>,
     /// API version of the program's output.
     pub api_version: String,
-    /// Hint to display if the program is not installed.
+    /// Hint that is displayed if the program is not installed.
     pub install_hint: String,
 }
 
@@ -70,7 +72,7 @@ impl fmt::Debug for ExecProvider {
     }
 }
 
-/// Error of a credential program.
+/// Error from a credential program.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("credential program {command:?} of Secret {secret} {why}")]
 pub(crate) struct PluginError {
@@ -101,7 +103,7 @@ pub(crate) enum PluginFailure {
     Internal,
 }
 
-/// Credentials that a program provided. `Debug` omits them.
+/// Credentials that were provided by a program. Their `Debug` output omits the values.
 #[derive(PartialEq, Eq)]
 pub(crate) struct ProgramCredentials {
     pub(crate) token: String,
@@ -118,14 +120,15 @@ impl ProgramCredentials {
     }
 }
 
-/// Returns the time of the machine's clock. The expiry of credentials is checked against this time.
+/// Returns the current time of the machine's clock, against which the expiry of credentials is checked.
 fn now() -> Timestamp {
     #[expect(clippy::disallowed_methods, reason = "credentials expire at a wall-clock time")]
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }
 
-/// A credential program with its last credentials. All connections to a cluster share it.
+/// A credential program and the credentials that it last provided. It is shared by all connections to a
+/// cluster.
 #[derive(Clone)]
 pub struct ExecPlugin(Arc<PluginState>);
 
@@ -166,7 +169,8 @@ impl ExecPlugin {
     }
 
     /// Returns valid credentials. Reuses the last credentials unless they have expired or the server has
-    /// refused them. Dropping the future does not end a run, so a slow program is not started repeatedly.
+    /// refused them. Dropping the future does not end a run, so that a slow program is not started
+    /// repeatedly.
     pub(crate) async fn credentials(
         &self,
         refused: Option<&Arc<ProgramCredentials>>,
@@ -242,7 +246,8 @@ impl PluginState {
     }
 }
 
-/// Returns `command` if it is an absolute path, or else the first program with that name on our `PATH`.
+/// Returns `command` if it is an absolute path, or else the first program with that name on Tidegate's
+/// `PATH`.
 fn find_program(command: &str) -> Option<PathBuf> {
     let path = Path::new(command);
     if path.is_absolute() {

@@ -10,7 +10,7 @@ use crate::discovery::catalog::Resource;
 use crate::paths::Target;
 use crate::response::{ApiResponse, CallSubject};
 
-/// Every cluster has this namespace for its whole lifetime, so the namespace's UID identifies the cluster.
+/// Every cluster has this namespace for as long as it exists, so the namespace's UID identifies the cluster.
 const SYSTEM_NAMESPACE: &str = "kube-system";
 
 /// Returns the call that reads the identity.

@@ -1,5 +1,6 @@
-//! Check of the cluster's identity. If the caller expects a certain cluster, a new connection is used only
-//! after the cluster at the other end has confirmed its identity. A server may be replaced between two calls.
+//! Check of the cluster's identity. If the caller expects a particular cluster, a new connection is used only
+//! after the cluster at the other end has confirmed its identity, because a server may be replaced between
+//! two calls.
 //!
 //! ```text
 //!   call ─► IdentityGate: sure? ─► existing connection ─────────────────────────────────────────► sent
@@ -17,14 +18,14 @@ use http::Uri;
 use tokio::sync::{Mutex, MutexGuard};
 use tower::{BoxError, Service};
 
-/// The expected cluster, and the reason if calls to it are blocked. All connections to the cluster share this
-/// state, including future connections.
+/// The expected cluster, and the reason why calls to it are blocked, if they are. All connections to the
+/// cluster share this state, including those opened later.
 #[derive(Default)]
 pub(crate) struct ExpectedCluster(RwLock<ExpectedState>);
 
 #[derive(Default)]
 struct ExpectedState {
-    /// Identity of the expected cluster; `None` if any cluster may respond.
+    /// Identity of the expected cluster. `None` if any cluster may respond.
     identity: Option<String>,
     /// Reason why calls are blocked.
     blocked_reason: Option<String>,
@@ -59,9 +60,9 @@ impl ExpectedCluster {
 /// Guards the connections of one client.
 pub(crate) struct IdentityGate {
     expected: Arc<ExpectedCluster>,
-    /// True during an identity check. New connections may be opened only during a check.
+    /// True during an identity check. New connections may only be opened during a check.
     is_checking: AtomicBool,
-    /// True if every open connection has confirmed its identity.
+    /// True if the cluster's identity has been confirmed on every open connection.
     is_confirmed: AtomicBool,
     check_lock: Mutex<()>,
 }
@@ -73,8 +74,8 @@ impl IdentityGate {
         Arc::new(Self { expected, is_checking, is_confirmed, check_lock })
     }
 
-    /// Returns true if calls may use the open connections. Waits for the result if a new connection is being
-    /// checked.
+    /// Returns true if calls may use the open connections. If a new connection is being checked, waits for
+    /// the result.
     pub(crate) async fn is_sure(&self) -> bool {
         if self.expected.read_state(|state| state.identity.is_none()) {
             return true;
@@ -103,7 +104,7 @@ pub(crate) struct IdentityCheck<'g> {
 }
 
 impl IdentityCheck<'_> {
-    /// Confirms the identity of the new connection.
+    /// Marks the identity of the new connection as confirmed.
     pub(crate) fn confirm(self) {
         self.gate.is_confirmed.store(true, Ordering::Release);
     }
@@ -115,7 +116,7 @@ impl Drop for IdentityCheck<'_> {
     }
 }
 
-/// Error for a connection that was not opened because its identity check has not started.
+/// Error that is returned if a connection was not opened because its identity check has not started.
 #[derive(Debug)]
 struct ConnectionWithheld;
 

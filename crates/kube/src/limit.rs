@@ -1,8 +1,8 @@
-//! Limit on the number of calls in flight: the configured maximum while the server can handle it, and less
-//! while the server is overloaded.
+//! Limit on the number of calls in flight. The limit is the configured maximum as long as the server can
+//! handle it, and lower while the server is overloaded.
 //!
 //! The limit follows additive increase and multiplicative decrease: a refusal because of overload halves the
-//! limit, and one full round of responses raises it by one. A `Retry-After` header delays new calls; if it
+//! limit, and one full round of responses raises it by one. A `Retry-After` header delays new calls. If it
 //! concerns a single request, it delays only identical requests. The rate is not fixed, so a faster server
 //! receives more calls.
 
@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 
-/// Maximum time by which one response may delay all calls. After that, the server's state is checked again.
+/// Maximum time for which one response may delay all calls. After that, the server's state is checked again.
 const PAUSE_MAX: Duration = Duration::from_secs(30);
 /// Maximum number of recorded refusals of single requests. Additional requests are not delayed, but their
 /// callers still receive the error.
@@ -29,11 +29,11 @@ struct State {
     bound_max: usize,
     /// Current limit, between 1 and `bound_max`.
     bound: usize,
-    /// Number of permits in use that must not be returned because the limit was reduced in the meantime.
+    /// Number of permits in use that must not be given back because the limit was reduced in the meantime.
     excess: usize,
     /// Number of successful responses since the limit last changed.
     responses: usize,
-    /// Time when the limit was last reduced. Responses to calls that started earlier are ignored.
+    /// Time at which the limit was last reduced. Responses to calls that started earlier are ignored.
     last_reduction: Option<Instant>,
     /// Earliest time at which new calls may start.
     resume_at: Option<Instant>,
@@ -41,7 +41,7 @@ struct State {
     delayed: BTreeMap<String, Instant>,
 }
 
-/// Permission for one call. Dropping it returns the permission.
+/// Permission for one call. Dropping it gives the permission back.
 pub(crate) struct Permit<'a> {
     limiter: &'a Limiter,
     permit: Option<SemaphorePermit<'a>>,
@@ -154,7 +154,8 @@ impl Permit<'_> {
             self.limiter.delay_all(wait);
         }
         let mut state = self.limiter.state();
-        // Calls that are in flight together are refused together, so their refusals count as one sign of overload.
+        // Calls that are in flight together are refused together, so their refusals count as a single sign of
+        // overload.
         if state.last_reduction.is_some_and(|cut| self.started_at <= cut) {
             return;
         }
@@ -185,7 +186,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the number of permits that are available at once.
+    /// Returns the number of permits that are available at the same time.
     async fn available_permits(limiter: &Limiter) -> usize {
         let mut held = Vec::new();
         while let Ok(permit) = tokio::time::timeout(Duration::from_millis(1), limiter.acquire("")).await {
@@ -257,7 +258,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_dropped_call_returns_its_permit_at_any_point() {
         let limiter = Arc::new(Limiter::new(2));
-        // The call may be dropped while it waits for a permit, while it waits for the delay to end, and while
+        // The call may be dropped while it waits for a permit, while it waits for the delay to end, or while
         // it is in flight.
         for seed in 0_u64..200 {
             let permit = limiter.acquire("").await;

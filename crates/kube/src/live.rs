@@ -18,7 +18,7 @@ const NAMES_MAX: usize = 8;
 /// Maximum number of requests that are waiting for a permit. The server's own limit also applies.
 pub(crate) const REQUESTS_IN_FLIGHT_MAX: usize = 32;
 
-/// Names of the requested objects, by location.
+/// Names of the requested objects, grouped by location.
 type NamesByLocation = BTreeMap<(Gvk, String), BTreeSet<String>>;
 
 impl KubeCluster {
@@ -32,8 +32,8 @@ impl KubeCluster {
                 places.entry((place.gvk, place.key.namespace)).or_default().insert(place.key.name);
             }
         }
-        // Keep only the objects' text in memory, because there may be thousands of objects, read page by
-        // page.
+        // Keep only the objects' text in memory, because there may be thousands of objects. They are read
+        // page by page.
         let take = |object: Object| {
             let is_chosen = named.contains(&object.key()) || query.is_root(&object);
             is_chosen.then(|| LiveObject::pack(object))
@@ -69,7 +69,8 @@ impl KubeCluster {
         groups.try_concat().await
     }
 
-    /// Returns the location of the object with this name. `None` if the name is empty or the kind is not served in any version.
+    /// Returns the location of the object with the given name. `None` if the name is empty or the kind is not
+    /// served in any version.
     async fn find_location(
         &self,
         catalog: &Catalog,
@@ -134,8 +135,8 @@ impl KubeCluster {
         Ok(found)
     }
 
-    /// Reads pages as long as this requires fewer requests than reading each remaining name. For the names
-    /// that remain in `names`, the search was not completed.
+    /// Reads pages for as long as this requires fewer requests than reading each remaining name. If any names
+    /// remain in `names`, the search for them was not completed.
     async fn fetch_pages(
         &self,
         gvk: &Gvk,
@@ -148,7 +149,7 @@ impl KubeCluster {
         let mut next = String::new();
         loop {
             let page = match self.read_page(&target, Detail::Full, "", PAGE_SIZE, &next).await {
-                // The snapshot behind the pages has expired, so the remaining objects are read by name.
+                // The snapshot behind the pages has expired, so read the remaining objects by name.
                 Err(error) if error.kind == ErrorKind::Gone => return Ok(()),
                 other => other?,
             };

@@ -13,9 +13,9 @@ use crate::paths::push_value;
 use crate::response::CallSubject;
 use crate::transport::WatchPermit;
 
-/// Maximum length of a line; the rest is cut off.
+/// Maximum length of a line. The rest of a longer line is cut off.
 const LINE_BYTES_MAX: usize = 16 << 10;
-/// Additional bytes of a line to read, for its timestamp.
+/// Number of additional bytes to read for a line's timestamp.
 const TIME_BYTES: usize = 40;
 /// Character that marks the end of a line that was cut.
 const CUT_MARK: char = '…';
@@ -58,7 +58,7 @@ struct LogFollower {
 
 enum State {
     /// The request was sent. A node does not respond until the container writes its first line, which may
-    /// never happen. Waiting for it does not mean that the server is unresponsive.
+    /// never happen. Waiting for that line does not mean that the server is unresponsive.
     Opening,
     Open(Lines),
     Ended,
@@ -110,8 +110,8 @@ impl LogFollower {
     }
 }
 
-/// Returns the error for logs that are not served. The server does serve pods, so the message must state that
-/// the logs are unavailable.
+/// Returns the error for logs that are not served. Because the server does serve pods, the message must state
+/// that the logs are unavailable.
 fn unserved_logs_error(error: ClusterError) -> ClusterError {
     match error.kind {
         ErrorKind::UnknownKind => {
@@ -132,7 +132,7 @@ struct Lines {
     /// Time of the previous line.
     last_time: LogTime,
     has_ended: bool,
-    /// Permit held as long as the response body.
+    /// Permit that is held for as long as the response body exists.
     #[expect(dead_code, reason = "held until it is dropped")]
     permit: Option<WatchPermit>,
 }
@@ -206,7 +206,7 @@ impl Lines {
         let parsed = time.and_then(|(time, rest)| {
             Some((LogTime::parse(std::str::from_utf8(time).ok()?)?, rest.get(1..).unwrap_or_default()))
         });
-        // A line without a timestamp comes from a log without timestamps, and receives the time of the
+        // If a line has no timestamp, the log is without timestamps, and the line receives the time of the
         // previous line.
         let (at, text) = parsed.unwrap_or((self.last_time, bytes));
         self.last_time = at;
@@ -214,12 +214,12 @@ impl Lines {
     }
 }
 
-/// Returns the line as text, without its line ending and cut to the maximum length.
+/// Returns the line as text, without its line ending and truncated to the maximum length.
 fn decode_line(line: &[u8]) -> String {
     let cut = line.get(..LINE_BYTES_MAX);
     let mut text = String::from_utf8_lossy(cut.unwrap_or(line)).trim_end_matches('\r').to_owned();
     if cut.is_some_and(|cut| cut.len() < line.len()) {
-        // Remove a character that was cut in two.
+        // Remove a character that was cut in half.
         text.truncate(text.trim_end_matches(char::REPLACEMENT_CHARACTER).len());
         text.push(CUT_MARK);
     }

@@ -13,9 +13,9 @@ use crate::discovery::catalog::Resource;
 pub(crate) struct Target<'a> {
     pub(crate) gvk: &'a Gvk,
     pub(crate) resource: Arc<Resource>,
-    /// Namespace; empty for cluster-scoped objects and for all namespaces.
+    /// Namespace. Empty for cluster-scoped objects and for all namespaces.
     pub(crate) namespace: &'a str,
-    /// Name; empty for all objects of a kind.
+    /// Name. Empty for all objects of a kind.
     pub(crate) name: &'a str,
 }
 
@@ -26,7 +26,7 @@ impl<'a> Target<'a> {
         Self { gvk, resource, namespace, name: "" }
     }
 
-    /// Returns the location of one object. Checks that name and namespace are not empty, because the path
+    /// Returns the location of one object. Checks that the name and namespace are not empty, because the path
     /// would otherwise refer to something else.
     pub(crate) fn for_object(
         gvk: &'a Gvk,
@@ -92,7 +92,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// Appends one path segment, and escapes all delimiters in it.
+/// Appends one path segment, with all delimiters in it escaped.
 pub(crate) fn push_segment(path: &mut String, segment: &str) {
     push_escaped(path, segment, b"-._~:@!$&'()*+,;=");
 }

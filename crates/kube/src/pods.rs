@@ -15,7 +15,7 @@ use crate::selector;
 
 /// Label that the pods of a Job have in every Kubernetes version.
 const JOB_NAME: &str = "&labelSelector=job-name";
-/// Assumed minimum average length of a log line in bytes, for reading the end of a log.
+/// Assumed minimum average length of a log line in bytes, used when the end of a log is read.
 const LINE_BYTES: usize = 10;
 
 impl KubeCluster {
@@ -85,7 +85,7 @@ impl KubeCluster {
         Ok(self.list_all(&target, detail, conditions).await?.objects)
     }
 
-    /// Returns the end of a container's log.
+    /// Returns the last part of a container's log.
     pub(crate) async fn read_log_tail(
         &self,
         namespace: &str,
@@ -119,14 +119,15 @@ impl KubeCluster {
     }
 }
 
-/// Returns true if one of the owners, given by UID, owns the object.
+/// Returns true if an object is owned by one of the owners, which are given by UID.
 fn is_owned_by(object: &Object, owners: &HashSet<String>) -> bool {
     let references = object.pointer("/metadata/ownerReferences").and_then(Value::as_array);
     let mut uids = references.into_iter().flatten().filter_map(|reference| reference.get("uid")?.as_str());
     uids.any(|uid| owners.contains(uid))
 }
 
-/// Converts node errors. The API server fetches logs from the node; if the node is down, there are no logs.
+/// Converts node errors. The API server fetches logs from the node. If the node is down, the logs are
+/// unavailable.
 fn node_error(error: ClusterError) -> ClusterError {
     match error.kind {
         ErrorKind::Server | ErrorKind::UnknownKind => {
@@ -136,7 +137,7 @@ fn node_error(error: ClusterError) -> ClusterError {
     }
 }
 
-/// Converts bytes to text. Drops a character at the beginning that was cut in two.
+/// Converts bytes to text. Drops the first character if it was cut in half.
 fn decode_text(bytes: Vec<u8>) -> String {
     let started = bytes.iter().take(3).take_while(|byte| **byte & 0xC0 == 0x80).count();
     String::from_utf8_lossy(bytes.get(started..).unwrap_or_default()).into_owned()

@@ -52,7 +52,7 @@ pub(crate) fn is_supported(proxy: &Uri) -> bool {
     matches!(proxy.scheme_str(), Some("http" | "socks5")) && proxy.host().is_some()
 }
 
-/// Returns a proxy's address without secrets.
+/// Returns a proxy's address without credentials.
 pub(crate) fn redact_url(proxy: &Uri) -> String {
     let port = proxy.port().map(|port| format!(":{port}")).unwrap_or_default();
     format!("{}://{}{port}", proxy.scheme_str().unwrap_or_default(), proxy.host().unwrap_or_default())

@@ -1,4 +1,4 @@
-//! Reads of a single object, or of a scope page by page.
+//! Reads a single object, or a whole scope page by page.
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -13,7 +13,7 @@ use crate::response::{ApiResponse, CallSubject};
 
 /// Number of objects per page.
 pub(crate) const PAGE_SIZE: usize = 500;
-/// Maximum number of pages in one list. No cluster has this many pages. The limit ends the list if a server
+/// Maximum number of pages in one list. No real cluster has this many. The limit ends the list if a server
 /// returns pages endlessly.
 const PAGES_MAX: usize = 10_000;
 const METADATA_LIST: &str =
@@ -39,14 +39,14 @@ struct ListMetadata {
 pub(crate) struct Page {
     pub(crate) objects: Vec<Object>,
     pub(crate) resource_version: String,
-    /// Token for the next page; empty on the last page.
+    /// Token for the next page. Empty on the last page.
     pub(crate) next: String,
     /// Number of remaining objects, if the server reports it.
     pub(crate) remaining: usize,
 }
 
 impl KubeCluster {
-    /// Reads one object in one attempt.
+    /// Reads one object, with a single attempt.
     pub(crate) async fn read_object(&self, target: &Target<'_>) -> Result<Option<Object>, ClusterError> {
         let answer = self.api_server().call(&Call::get(target.path())).await?;
         self.decode_found(target, &answer).await
@@ -76,7 +76,7 @@ impl KubeCluster {
         self.list_all(&target, scope.detail, "").await
     }
 
-    /// Lists all objects of a kind at their location. `conditions` contains additional query parameters
+    /// Lists all objects of a kind at the given location. `conditions` contains additional query parameters
     /// (`&labelSelector=…`).
     pub(crate) async fn list_all(
         &self,
@@ -99,7 +99,8 @@ impl KubeCluster {
     ) -> Result<(Vec<T>, String), ClusterError> {
         let paged = self.collect_pages(target, detail, (conditions, PAGE_SIZE), take).await;
         match paged {
-            // All pages come from one snapshot, which has expired on the server, so read the whole list in one request.
+            // All pages come from one snapshot, which has expired on the server, so read the whole list in a
+            // single request.
             Err(error) if error.kind == ErrorKind::Gone => {
                 self.collect_pages(target, detail, (conditions, 0), take).await
             }
@@ -128,7 +129,7 @@ impl KubeCluster {
         Err(ClusterError::new(ErrorKind::Server, text))
     }
 
-    /// Reads one page: the first page, or the page for the token `next`.
+    /// Reads one page: the page for the token `next`, or the first page.
     pub(crate) async fn read_page(
         &self,
         target: &Target<'_>,
@@ -162,7 +163,8 @@ impl KubeCluster {
     }
 }
 
-/// Adds `apiVersion` and `kind` to an item of a list. List items lack them, except for partial metadata.
+/// Adds `apiVersion` and `kind` to an item of a list. List items lack these fields, except for partial
+/// metadata.
 pub(crate) fn complete_item(
     mut fields: Map<String, Value>,
     gvk: &Gvk,

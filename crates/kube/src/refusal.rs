@@ -9,12 +9,12 @@ const UNKNOWN_FIELD: &str = ": field not declared in schema";
 const DUPLICATE_FIELD: &str = ": duplicate entries for key ";
 
 /// Phrases that servers use for immutable fields. The first phrase is also common in the validation rules of
-/// definitions.
+/// custom resource definitions.
 const IMMUTABLE_PHRASES: [&str; 5] =
     ["immutable", "may not change", "cannot change", "cannot be changed", "updates to "];
 
 /// Returns the details of a refused server-side apply. A server reports unknown fields one level at a time,
-/// and reports repeated keys only once there are no unknown fields.
+/// and reports repeated keys only once there are no unknown fields left.
 pub(crate) fn parse_typed_patch(message: &str) -> Option<Refusal> {
     if !message.contains(TYPED_PATCH) && !message.contains("failed to create manager for existing fields") {
         return None;
@@ -31,7 +31,7 @@ pub(crate) fn parse_typed_patch(message: &str) -> Option<Refusal> {
     paths.map(Refusal::UnknownFields)
 }
 
-/// Joins errors that a server puts on separate lines.
+/// Joins errors that a server has put on separate lines.
 pub(crate) fn join_lines(message: &str) -> String {
     message.replace("errors:\n  ", "").replace("\n  ", "; ")
 }
@@ -46,7 +46,7 @@ pub(crate) fn parse_immutable_field(field: &str, message: &str) -> Option<Immuta
         .then(|| ImmutableField { field: field.to_owned(), mutable_subfields: excepted_fields(field, text) })
 }
 
-/// Returns the server's message about a field without the values. Servers print values as a dump or as a diff
+/// Returns the server's message about a field, without the values. Servers print values as a dump or a diff
 /// of internal types.
 pub(crate) fn strip_values(message: &str) -> &str {
     let line = message.split('\n').next().unwrap_or_default();
@@ -56,7 +56,7 @@ pub(crate) fn strip_values(message: &str) -> &str {
     }
 }
 
-/// Returns the fields that the server's message lists as exceptions: in quotes or backticks, or after
+/// Returns the fields that the server's message lists as exceptions, either in quotes or backticks or after
 /// "except".
 fn excepted_fields(field: &str, text: &str) -> Vec<String> {
     let Some((_, excepted)) = text.split_once("other than").or_else(|| text.split_once(" except ")) else {
@@ -75,8 +75,8 @@ fn excepted_fields(field: &str, text: &str) -> Vec<String> {
     names.into_iter().map(whole).collect()
 }
 
-/// Removes the field at a path that the server reported, such as `.spec.containers[name="a"].colour`. Returns false if the field
-/// is absent.
+/// Removes the field at a path reported by the server, such as `.spec.containers[name="a"].colour`. Returns
+/// false if the field doesn't exist.
 pub(crate) fn remove_path(object: &mut Map<String, Value>, path: &str) -> bool {
     let Some(steps) = parse_path(path) else { return false };
     let Some((PathStep::Field(last), parents)) = steps.split_last() else { return false };
@@ -126,7 +126,8 @@ fn parse_path(path: &str) -> Option<Vec<PathStep>> {
     Some(steps)
 }
 
-/// Returns the content of the brackets at the beginning, and the rest of the text. Values are quoted.
+/// Returns the content of the brackets at the beginning of the text, and the rest of the text. Values are
+/// quoted.
 fn split_bracket(text: &str) -> Option<(&str, &str)> {
     let inside = text.strip_prefix('[')?;
     let (mut is_quoted, mut is_escaped) = (false, false);
@@ -161,7 +162,7 @@ mod tests {
 
     use super::*;
 
-    /// Parses messages from servers 1.20 and 1.36.
+    /// Parses messages from servers of versions 1.20 and 1.36.
     #[test]
     fn refusals_specific_to_server_side_apply_are_recognized() {
         let undeclared = |paths: &[&str]| {

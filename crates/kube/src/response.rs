@@ -15,12 +15,13 @@ use crate::compact::CompactObject;
 use crate::paths::Target;
 use crate::refusal;
 
-/// Maximum length of the text to display from a body in an unknown format.
+/// Maximum length of the text that is displayed from a body in an unknown format.
 const BODY_TEXT_MAX: usize = 1024;
 
-/// Minimum duration after which a server error means that the server was waiting for one of its dependencies.
+/// Minimum duration after which a server error is taken to mean that the server was waiting for something it
+/// depends on.
 const STALLED_AFTER: Duration = Duration::from_secs(4);
-/// Maximum number of warnings to store per object.
+/// Maximum number of warnings stored for each object.
 const WARNINGS_MAX: usize = 8;
 
 /// A complete response.
@@ -33,18 +34,18 @@ pub(crate) struct ApiResponse {
     pub(crate) warnings: Vec<String>,
     /// The `ETag` header. Responses with the same ETag are identical.
     pub(crate) etag: Option<HeaderValue>,
-    /// Time between the request and the response.
+    /// Time from the request to the response.
     pub(crate) duration: Duration,
     pub(crate) body: Bytes,
 }
 
-/// Subject of a call, for error messages.
+/// Subject of a call, for use in error messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CallSubject<'a> {
     pub(crate) gvk: Option<&'a Gvk>,
     pub(crate) namespace: &'a str,
     pub(crate) name: &'a str,
-    /// Size of the sent manifest in bytes.
+    /// Size in bytes of the manifest that was sent.
     pub(crate) manifest_bytes: usize,
 }
 
@@ -105,13 +106,13 @@ impl ApiResponse {
     }
 
     /// Returns true if the refusal concerns only this request. An overloaded server refuses early, in plain
-    /// text. A refusal that concerns a single request, for example because the server has not loaded a kind
-    /// yet or because of a disruption budget, has a `Status` as its body.
+    /// text. If a refusal concerns a single request, its body is a `Status`. This happens, for example, if
+    /// the server has not loaded a kind yet or because of a disruption budget.
     pub(crate) fn is_request_specific(&self) -> bool {
         serde_json::from_slice::<Status>(&self.body).is_ok_and(|status| status.status.is_some())
     }
 
-    /// Returns the delay that the server requests before a retry, which is in a header or only in the
+    /// Returns the delay that the server requests before a retry. It may be in a header or only in the
     /// message.
     pub(crate) fn requested_delay(&self) -> Option<Duration> {
         let text = || serde_json::from_slice::<Status>(&self.body).ok()?.retry_after();
@@ -121,7 +122,7 @@ impl ApiResponse {
     /// Returns the refusal as an error whose message describes the call.
     pub(crate) fn refusal_error(&self, about: CallSubject<'_>) -> ClusterError {
         let mut status: Status = serde_json::from_slice(&self.body).unwrap_or_default();
-        // Some servers omit the code from the body, and proxies respond in HTML.
+        // Some servers omit the code from the body, and proxies respond with HTML.
         status.code = Some(self.status.as_u16());
         if status.message.as_deref().is_none_or(str::is_empty) {
             status.message = Some(describe_body(self.status, &self.body));
@@ -185,7 +186,7 @@ pub(crate) fn unknown_kind_error(gvk: &Gvk) -> ClusterError {
 }
 
 impl Status {
-    /// Converts the server's refusal into an error that describes the call.
+    /// Converts the server's refusal to an error that describes the call.
     pub(crate) fn refusal_error(&self, about: CallSubject<'_>) -> ClusterError {
         let message = self.message.as_deref().unwrap_or_default();
         if self.code == Some(404) {
@@ -212,7 +213,7 @@ impl Status {
             return ClusterError::new(ErrorKind::Invalid, refusal::join_lines(message)).with_refusal(refusal);
         }
         let mut fields: Vec<ImmutableField> = Vec::new();
-        // Other errors in the manifest may only be a consequence of the missing values of these fields.
+        // Other errors in the manifest may merely follow from the missing values of these fields.
         let mut text: Vec<String> = Vec::new();
         for cause in self.causes() {
             let (Some(field), Some(message)) = (cause.field.as_deref(), cause.message.as_deref()) else {
@@ -281,8 +282,8 @@ impl Status {
         self.details.as_ref()?.retry_after_seconds.map(Duration::from_secs)
     }
 
-    /// Returns the error for an absent object, namespace or kind. The server's response specifies only
-    /// objects and namespaces, not kinds.
+    /// Returns the error for an object, namespace or kind that doesn't exist. The server's response
+    /// identifies objects and namespaces, but not kinds.
     fn not_found_error(&self, about: CallSubject<'_>, message: &str) -> ClusterError {
         let named = |field: fn(&Details) -> &Option<String>| {
             self.details.as_ref().and_then(|details| field(details).as_deref()).unwrap_or_default()
@@ -305,7 +306,7 @@ impl Status {
             || message.contains("trying to send message larger than max")
     }
 
-    /// Returns the fields that other managers own, grouped by manager; `None` for other conflicts.
+    /// Returns the fields that other managers own, grouped by manager. `None` for other conflicts.
     fn describe_field_owners(&self) -> Option<String> {
         let mut owners: Vec<(&str, Vec<&str>)> = Vec::new();
         for cause in self.causes().filter(|cause| cause.reason.as_deref() == Some("FieldManagerConflict")) {

@@ -1,4 +1,4 @@
-//! Missing permissions, as reported by the server: one request reads the rules of a namespace, and a review
+//! Missing permissions, as reported by the server. One request reads the rules of a namespace, and a review
 //! checks each permission that the rules don't clearly grant.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,8 +17,8 @@ use crate::response::CallSubject;
 use crate::rules::Rule;
 
 const GROUP: &str = "authorization.k8s.io/v1";
-/// Maximum number of permissions that are reviewed individually. Further missing permissions are reported
-/// once these have been granted.
+/// Maximum number of permissions that are reviewed individually. If more permissions are missing, they are
+/// reported once these have been granted.
 const REVIEWS_MAX: usize = 64;
 /// Maximum number of concurrent reviews.
 const CONCURRENT_REVIEWS_MAX: usize = 8;
@@ -38,15 +38,16 @@ struct ReviewStatus {
     resource_rules: Vec<Rule>,
 }
 
-/// A permission, with its resource's name in rules.
+/// A permission, with the name that its resource has in rules.
 struct NamedRight {
     right: Right,
     resource: Arc<Resource>,
 }
 
 impl NamedRight {
-    /// Returns true if a rule grants the permission. A rule for certain object names is assumed to cover an
-    /// object with an unknown name. If the rule doesn't cover it, the call itself is refused.
+    /// Returns true if a rule grants the permission. If a rule is restricted to certain object names and the
+    /// object's name is unknown, the rule is assumed to cover the object. If it doesn't, the call itself is
+    /// refused.
     fn is_granted_by(&self, rule: &Rule) -> bool {
         let holds = |all: &[String], one: &str| all.iter().any(|given| given == "*" || given == one);
         let (names, name) = (&rule.resource_names, &self.right.name);
@@ -65,7 +66,7 @@ impl NamedRight {
 }
 
 impl KubeCluster {
-    /// Returns the missing permissions of the users for reads and for writes.
+    /// Returns the missing permissions of the user who reads and of the user who writes.
     pub(crate) async fn review_rights(
         &self,
         rights: &BTreeSet<Right>,
@@ -136,7 +137,7 @@ impl KubeCluster {
         Ok(status.is_some_and(|status| !status.allowed && status.evaluation_error.is_empty()))
     }
 
-    /// Sends one review; `None` if the server does not support it.
+    /// Sends one review. Returns `None` if the server does not support it.
     async fn send_review(&self, kind: &str, spec: Value) -> Result<Option<ReviewStatus>, ClusterError> {
         let path = format!("/apis/{GROUP}/{}s", kind.to_lowercase());
         let body = json!({"apiVersion": GROUP, "kind": kind, "spec": spec}).to_string().into_bytes();

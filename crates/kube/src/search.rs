@@ -30,9 +30,9 @@ const METRICS_GROUP: &str = "metrics.k8s.io";
 /// A group that duplicates objects of other groups.
 const DUPLICATE_GROUP: &str = "extensions";
 
-/// Maximum age of shared results when there are many applications. Outdated results do no harm: an
-/// application's own writes are recorded with its operations, and any other write might as well have come a
-/// moment later.
+/// Maximum age of shared results when there are many applications. Outdated results do no harm. An
+/// application's own writes are recorded with its operations, and any other write might as well have happened
+/// a moment later.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(3);
 
 /// Result of searching for objects of one kind.
@@ -43,8 +43,8 @@ struct KindSearch {
 }
 
 impl KubeCluster {
-    /// Searches the cluster for the application's objects, within the scope of the query. Reads only metadata, with a label
-    /// selector if the tracking method uses a label.
+    /// Searches the cluster for the application's objects, within the scope of the query. Reads only
+    /// metadata. Uses a label selector if the tracking method uses a label.
     pub(crate) async fn search_cluster(
         &self,
         catalog: &Catalog,
@@ -89,7 +89,8 @@ impl KubeCluster {
         Ok((places, results.into_iter().filter_map(|result| result.unsearched).collect()))
     }
 
-    /// Reports kinds that cannot be searched. Each kind is reported once, until it can be searched again.
+    /// Reports kinds that cannot be searched. Each kind is reported once, and again only if it could be
+    /// searched in between.
     fn report_unsearched(&self, kinds: &[Gvk], results: &[KindSearch]) {
         let is_unsearched =
             |result: &KindSearch| result.unsearched.as_ref().is_some_and(|one| !one.has_searched_namespaces);
@@ -117,7 +118,7 @@ impl KubeCluster {
         };
         match error.kind {
             ErrorKind::Forbidden => self.search_namespaces(gvk, (what, &error), namespaces).await,
-            // A kind that is not served doesn't have objects.
+            // If a kind is not served, there are no objects of it.
             ErrorKind::UnknownKind | ErrorKind::NotFound | ErrorKind::Unsupported => {
                 Ok(KindSearch::default())
             }
@@ -170,7 +171,7 @@ impl KubeCluster {
         Ok(KindSearch { found, unsearched: Some(unsearched) })
     }
 
-    /// Returns the application's own objects of a kind. Many applications search for the same objects, so all
+    /// Returns the application's own objects of a kind. Many applications search for the same kinds, so all
     /// applications that are waiting for a search share its result.
     async fn search_scope(
         &self,

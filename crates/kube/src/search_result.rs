@@ -1,4 +1,4 @@
-//! Search results, which all waiting applications share.
+//! Search results, which are shared by all waiting applications.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use crate::singleflight::Singleflight;
 
 /// Objects that may be pruned, grouped by application.
 pub(crate) type RootsByApplication = HashMap<String, Vec<FoundObject>>;
-/// Running searches, by searched objects and tracking method.
+/// Running searches, by what they search for and the tracking method.
 pub(crate) type SearchRequests = Singleflight<(String, Tracking), Arc<SearchResult>>;
 /// Result of a search. A refusal is also a result, and remains valid for some time.
 pub(crate) type SearchResult = Result<RootsByApplication, ClusterError>;

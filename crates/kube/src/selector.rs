@@ -1,4 +1,4 @@
-//! Label selectors as query parameters.
+//! Converts label selectors to query parameters.
 
 use serde_json::{Map, Value};
 

@@ -1,5 +1,5 @@
 //! HTTP calls, with limits on their duration and number, and with the current credentials. A call is never
-//! repeated, unless the server refused the credentials.
+//! repeated unless the server refused the credentials.
 
 use std::convert::Infallible;
 use std::error::Error as StdError;
@@ -24,9 +24,9 @@ use crate::limit::Limiter;
 use crate::response::{ApiResponse, CallSubject, parse_warnings};
 use crate::transport::{Connections, GatedClient, Transport, WatchPermit};
 
-/// Path to which every server responds without authentication, at no cost.
+/// Path to which every server responds without authentication and at hardly any cost.
 pub(crate) const VERSION: &str = "/version";
-/// Maximum size of one response. A page of 500 objects of the largest size fits into it.
+/// Maximum size of one response in bytes. A page of 500 objects of the largest size fits into it.
 const RESPONSE_BYTES_MAX: usize = 1 << 30;
 /// Maximum number of attempts for a bulk read when the server is overloaded.
 const RETRY_ATTEMPTS_MAX: usize = 5;
@@ -34,7 +34,7 @@ const RETRY_ATTEMPTS_MAX: usize = 5;
 const RETRY_DELAY_MIN: Duration = Duration::from_millis(100);
 
 /// Maximum number of times that one call checks the identity of a new connection. Other calls may use up the
-/// checked connections.
+/// checked connections in the meantime.
 const IDENTITY_CHECKS_MAX: usize = 16;
 
 /// An API server, with limits on its calls.
@@ -55,7 +55,7 @@ impl Server {
         Self { transport, limiter, monitor, probe_lock, call_timeout, watch_duration: WATCH_DURATION }
     }
 
-    /// Sets the duration after which we ask the server to end each watch.
+    /// Sets the duration after which the server is asked to end each watch.
     pub(crate) fn with_watch_duration(self, watch_duration: Duration) -> Self {
         Self { watch_duration, ..self }
     }
@@ -76,7 +76,7 @@ impl Server {
         self.call_timeout
     }
 
-    /// Sends one call. Returns any response from the server.
+    /// Sends one call. Returns the server's response, whatever its status.
     pub(crate) async fn call(&self, call: &Call) -> Result<ApiResponse, ClusterError> {
         let link = self.transport.current_connections().await;
         let answer = self.call_limited(&link, call).await?;
@@ -113,13 +113,13 @@ impl Server {
     }
 
     /// Periodically probes a server that doesn't send anything, because an open watch cannot distinguish a
-    /// quiet server from a hanging one. Any response is enough. Runs until dropped.
+    /// quiet server from a hanging one. Any response is enough. Runs until the future is dropped.
     pub(crate) async fn probe_while_silent(&self) -> Infallible {
         loop {
             let due = self.monitor.last_response_at() + SILENT_AFTER;
             tokio::time::sleep_until(due).await;
             let _turn = self.probe_lock.lock().await;
-            // Many watches become quiet together; only one of them sends the probe.
+            // Many watches become quiet at the same time, but only one of them sends the probe.
             if self.monitor.last_response_at() + SILENT_AFTER <= Instant::now()
                 && self.call(&Call::get(VERSION.to_owned())).await.is_err()
             {
@@ -132,7 +132,7 @@ impl Server {
         let permit = self.limiter.acquire(&call.request_key()).await;
         let answer = self.with_timeout(call, self.attempt(link, call)).await?;
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
-        // A refusal of one request, or a failure of one kind's backing server, does not affect other calls.
+        // A refusal of one request, or a failure of the server behind one kind, does not affect other calls.
         match answer.retry_after.filter(|_| too_many || answer.status.is_server_error()) {
             Some(wait) if !answer.is_request_specific() => permit.record_overload(Some(wait)),
             _ if too_many => permit.record_overload(None),
@@ -142,7 +142,7 @@ impl Server {
         Ok(answer)
     }
 
-    /// If the server is overloaded, delays identical requests of all callers by the requested time.
+    /// If the server is overloaded, delays identical requests from all callers by the requested time.
     fn record_requested_delay(&self, call: &Call, answer: &ApiResponse) {
         let too_many = answer.status == StatusCode::TOO_MANY_REQUESTS;
         let Some(wait) = answer.requested_delay().filter(|_| too_many) else { return };
@@ -151,7 +151,7 @@ impl Server {
         } else {
             self.limiter.delay_all(wait);
         }
-        // Don't quote the message: it may contain the request and is not masked here.
+        // Don't quote the message. It may contain the request, and it is not masked here.
         self.monitor.record_delay(wait, || format!("{} to {} {}", answer.status, call.method, call.path));
     }
 
@@ -176,7 +176,7 @@ impl Server {
         Ok(build_response(&head, started.elapsed(), body))
     }
 
-    /// Opens a stream that ends soon.
+    /// Opens a stream that is expected to end soon.
     pub(crate) async fn open_stream(
         &self,
         call: &Call,
@@ -188,7 +188,8 @@ impl Server {
         self.check_stream_response(call, about, response).await
     }
 
-    /// Opens a watch. Only the start of the response has a time limit, and the watch doesn't use a call permit.
+    /// Opens a watch. Only the start of the response has a time limit. The watch doesn't use up a call
+    /// permit.
     pub(crate) async fn open_watch(
         &self,
         call: &Call,
@@ -205,8 +206,8 @@ impl Server {
         Ok((self.with_timeout(call, self.check_stream_response(call, about, response)).await?, watch_permit))
     }
 
-    /// Opens a stream without any time limit. The response starts only when there is content. The stream
-    /// doesn't use a call permit, and waiting for it doesn't count as an unresponsive server.
+    /// Opens a stream without any time limit. The response starts only once there is content. The stream
+    /// doesn't use up a call permit, and waiting for it doesn't mean that the server is unresponsive.
     pub(crate) async fn open_unlimited_stream(
         &self,
         call: &Call,
@@ -365,7 +366,7 @@ impl Server {
 }
 
 /// Returns true if the server aborted only this request, for example after a panic. The connection and other
-/// requests are not affected.
+/// requests are then not affected.
 fn is_abort(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
@@ -399,7 +400,7 @@ fn build_response(head: &Parts, duration: Duration, body: Bytes) -> ApiResponse 
     ApiResponse { status: head.status, retry_after, warnings, etag, duration, body }
 }
 
-/// Parses `Retry-After`. Supports only seconds, because Kubernetes never sends dates.
+/// Parses `Retry-After`. Only seconds are supported, because Kubernetes never sends dates.
 fn parse_retry_after(headers: &HeaderMap) -> Option<Duration> {
     headers.get(RETRY_AFTER)?.to_str().ok()?.trim().parse().ok().map(Duration::from_secs)
 }

@@ -1,4 +1,4 @@
-//! Coalesced requests: identical requests that are made at the same time are sent once, and once more for
+//! Coalesced requests. Identical requests that are made at the same time are sent once, and once more for
 //! callers that arrive while the request is running. A caller never receives the response to a request that
 //! started before its call, so the response is as recent as that of a separate request. If the caller
 //! specifies a maximum age, the response may be up to that old.
@@ -12,7 +12,7 @@ use std::time::Duration;
 use tidegate_cluster::ClusterError;
 use tokio::time::Instant;
 
-/// Coalesced requests by subject. A response is stored only while callers are waiting for it or while it is
+/// Coalesced requests, by subject. A response is stored only while callers are waiting for it or while it is
 /// recent enough.
 pub(crate) struct Singleflight<K, T> {
     flights: Mutex<HashMap<K, Weak<Flight<T>>>>,
@@ -23,11 +23,11 @@ type FlightResult<T> = Result<T, ClusterError>;
 struct Flight<T> {
     /// Logical clock that orders callers and requests.
     clock: AtomicU64,
-    /// Last response. Locked during the request.
+    /// Last response. Locked while a request is running.
     last: tokio::sync::Mutex<Option<LastResponse<T>>>,
 }
 
-/// A response and the start of its request.
+/// A response, and the time at which its request started.
 struct LastResponse<T> {
     started: u64,
     started_at: Instant,
@@ -85,7 +85,7 @@ impl<K: Eq + Hash, T: Clone + Send + 'static> Singleflight<K, T> {
     }
 
     fn join_flight(&self, about: K) -> Arc<Flight<T>> {
-        // Every change under the lock is atomic, so a panic cannot leave a partial change.
+        // Every change under the lock is atomic, so a panic cannot leave a partial change behind.
         let mut under_way = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(round) = under_way.get(&about).and_then(Weak::upgrade) {
             return round;
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
 
-    /// Server that counts requests and responds when the test permits it.
+    /// A server that counts requests and responds when the test permits it.
     struct FakeServer {
         request_count: AtomicU64,
         response_permits: Semaphore,

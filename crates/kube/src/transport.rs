@@ -1,4 +1,5 @@
-//! Connections: one connection for all calls, with HTTP/2 if the server supports it, and with credentials that can be renewed.
+//! Connections: one connection for all calls, using HTTP/2 if the server supports it, and with credentials
+//! that can be renewed.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -23,17 +24,17 @@ use crate::proxy;
 
 /// Timeout for opening a TCP connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval of pings on an idle connection. Without pings, a watch on a dead connection would hang.
+/// Interval between pings on an idle connection. Without pings, a watch on a dead connection would hang.
 const PING_INTERVAL: Duration = Duration::from_secs(20);
-/// Timeout of a ping, after which the connection is closed.
+/// Time to wait for the response to a ping before the connection is closed.
 const PING_TIMEOUT: Duration = Duration::from_secs(15);
-/// Number of bytes that the server may send on one stream before they are read.
+/// Number of unread bytes that the server may send on one stream.
 const STREAM_WINDOW_BYTES: u32 = 1 << 20;
-/// The same limit for all streams of a connection together. It is more than the streams can use, so one unread stream cannot
-/// block the others.
+/// The same limit for all streams of a connection together. It is more than the streams can use, so a stream
+/// that isn't being read cannot block the others.
 const CONNECTION_WINDOW_BYTES: u32 = 256 << 20;
-/// Number of watches on one connection before the next connection is used. Most servers allow 250 streams,
-/// but some allow only 100.
+/// Number of watches on one connection above which another connection is used. Most servers allow 250
+/// streams, but some allow only 100.
 const WATCHES_PER_CONNECTION: usize = 90;
 /// Maximum number of connections for watches. If all connections are full, additional watches use the
 /// connection with the fewest watches.
@@ -41,7 +42,7 @@ const WATCH_CONNECTIONS_MAX: usize = 8;
 /// Minimum interval between renewals of credentials.
 const RENEW_INTERVAL_MIN: Duration = Duration::from_secs(5);
 
-/// Connections to a server, which are opened again when the credentials change.
+/// Connections to a server. They are opened again when the credentials change.
 pub(crate) struct Transport {
     source: RwLock<CredentialSource>,
     /// Reason why the last renewal did not provide different credentials.
@@ -52,7 +53,7 @@ pub(crate) struct Transport {
     last_renewal: tokio::sync::Mutex<Option<Instant>>,
 }
 
-/// Source of credentials.
+/// Source of the credentials.
 #[derive(Clone)]
 enum CredentialSource {
     /// Fixed credentials.
@@ -62,8 +63,8 @@ enum CredentialSource {
     Connection(Box<ClusterConnection>),
 }
 
-/// Connections with the same credentials: one for calls, and others for watches. Servers limit the number of streams per
-/// connection, so long-lived watches must not use up the streams for calls.
+/// Connections with the same credentials: one for calls, and others for watches. Servers limit the number of
+/// streams per connection, so long-lived watches must not use up the streams that calls need.
 pub(crate) struct Connections {
     calls: GatedClient,
     watches: Vec<WatchConnection>,
@@ -116,7 +117,7 @@ impl Connections {
         &self.calls
     }
 
-    /// Returns the client for a watch. The caller must hold the permit as long as the watch is open.
+    /// Returns the client for a watch. The caller must keep the permit for as long as the watch is open.
     pub(crate) fn acquire_watch_client(&self) -> (&GatedClient, Option<WatchPermit>) {
         let open = |connection: &&WatchConnection| connection.open_watches.load(Ordering::Relaxed);
         let connection = self.watches.iter().find(|connection| open(connection) < WATCHES_PER_CONNECTION);
@@ -163,7 +164,7 @@ impl Transport {
         Ok(())
     }
 
-    /// Creates a transport on an existing client.
+    /// Creates a transport that uses an existing client.
     #[cfg(test)]
     pub(crate) fn from_client(client: Client, url: String) -> Self {
         let meant = Arc::<ExpectedCluster>::default();
@@ -190,7 +191,7 @@ impl Transport {
         &self.url
     }
 
-    /// Returns the expected cluster.
+    /// Returns the cluster that is expected at the other end.
     pub(crate) fn expected_cluster(&self) -> &ExpectedCluster {
         &self.expected_cluster
     }
@@ -213,8 +214,8 @@ impl Transport {
         self.renewal_error.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Reads the credentials again after the server refused those of the connections `refused`. Returns true
-    /// if there are different credentials to try.
+    /// Reads the credentials again after the server has refused those of the connections `refused`. Returns
+    /// true if there are different credentials to try.
     pub(crate) async fn renew(&self, refused: &Connections) -> bool {
         let source = self.source.read().unwrap_or_else(PoisonError::into_inner).clone();
         match &source {

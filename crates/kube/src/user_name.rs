@@ -1,4 +1,4 @@
-//! Name of the user as whom the API server authenticates us.
+//! Name of the user as whom Tidegate is authenticated by the API server.
 
 use http::Method;
 use serde::Deserialize;
@@ -31,8 +31,8 @@ struct UserInfo {
 }
 
 impl KubeCluster {
-    /// Returns our user name: the user that the API server has authenticated, or else the user in the
-    /// kubeconfig or in the pod's token. `None` if neither contains a user.
+    /// Returns Tidegate's user name: the user that the API server has authenticated, or else the user in the
+    /// kubeconfig or in the pod's token. `None` if none of them is available.
     pub async fn user_name(&self) -> Option<String> {
         for group in GROUP_VERSIONS {
             let path = format!("/apis/{group}/selfsubjectreviews");

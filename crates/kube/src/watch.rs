@@ -19,11 +19,11 @@ use crate::read::complete_item;
 use crate::response::{CallSubject, Status};
 use crate::transport::WatchPermit;
 
-/// Kinds that have a grace period for failures after a change to the spec. Only the managed fields contain
-/// the time of that change.
+/// Kinds that have a grace period for failures after a change to the spec. The time of that change is
+/// available only in the managed fields.
 const KINDS_WITH_GRACE_PERIOD: [&str; 2] = ["HorizontalPodAutoscaler", "ScaledObject"];
 
-/// Delay after which we end a watch that the server should have ended.
+/// Delay after which the client ends a watch that the server should have ended.
 const END_DELAY: Duration = Duration::from_secs(15);
 /// Maximum length of a line of a watch, in bytes. An object of the maximum size, 1.5 MB, fits even if its
 /// JSON in another version is longer.
@@ -122,8 +122,8 @@ impl Watch {
         })?;
         match kind.as_str() {
             "ADDED" | "MODIFIED" | "DELETED" => {
-                // Managed fields are the largest part of an object, and are needed only if its health depends
-                // on the time of the last change.
+                // Managed fields are the largest part of an object. They are needed only if the object's
+                // health depends on the time of the last change to its spec.
                 if let Some(Value::Object(metadata)) = object.get_mut("metadata")
                     && !KINDS_WITH_GRACE_PERIOD.contains(&self.gvk.kind.as_str())
                 {
@@ -155,14 +155,14 @@ struct Lines {
     /// Length of the prefix of `read` that is known not to contain a line ending.
     searched: usize,
     ends_at: Instant,
-    /// Permit held as long as the response body.
+    /// Permit that is held for as long as the response body exists.
     #[expect(dead_code, reason = "held until it is dropped")]
     permit: Option<WatchPermit>,
 }
 
 enum LineError {
     TooLong,
-    /// The connection may be dead.
+    /// No data arrived although the server should have ended the watch. The connection may be dead.
     Unfinished,
     Broken(kube::Error),
 }

@@ -1,6 +1,6 @@
-//! Runs an external program and captures its output, with limits on time, memory and output size. All of the
-//! program's child processes end with it, even after a normal exit. A program that reads untrusted input runs
-//! in a [`Sandbox`].
+//! Runs an external program and captures its output, with limits on time, memory and output size. When the
+//! program ends, all of its child processes end as well, even after a normal exit. Programs that read
+//! untrusted input run in a [`Sandbox`].
 
 mod sandbox;
 
@@ -16,15 +16,15 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 pub use sandbox::confines_files;
 
-/// Maximum number of bytes of standard error to keep.
+/// Maximum number of bytes of standard error that are kept.
 const STDERR_BYTES_MAX: u64 = 16 << 10;
-/// Interval between checks of the exit status, the memory use and the stop condition.
+/// Interval between checks of the exit status, the memory usage and the stop condition.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Maximum time to drain the output after the program has exited, because a child process that left the group
-/// may keep the pipe open.
+/// Maximum time to keep reading the output after the program has exited. The time is limited because a child
+/// process that has left the group may keep the pipe open.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Resource limits of a program.
+/// Resource limits for a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum resident memory in bytes.
@@ -41,8 +41,8 @@ pub struct Sandbox {
     pub readable: Vec<PathBuf>,
     /// Files and folders that the program can read and modify.
     pub writable: Vec<PathBuf>,
-    /// Maximum CPU time, which the kernel enforces even if the caller crashes. Linux only, in whole seconds;
-    /// zero means no limit.
+    /// Maximum CPU time, which the kernel enforces even if the caller crashes. Linux only, in whole seconds.
+    /// Zero means no limit.
     pub cpu_time: Duration,
 }
 
@@ -55,7 +55,7 @@ pub enum StopReason {
     Canceled,
 }
 
-/// Failure to start a program or to run it to completion.
+/// Reason why a program could not be started or did not run to completion.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
     /// The program could not be started.
@@ -99,10 +99,10 @@ enum Stream {
     Stderr,
 }
 
-/// Content of one output stream, once it is closed or its limit is reached.
+/// Contents of one output stream, once the stream is closed or its limit has been reached.
 type Capture = (Stream, Vec<u8>);
 
-/// Runs a program to completion. Polls `stop` while the program runs; `stop` must not block.
+/// Runs a program to completion. Polls `stop` while the program is running. `stop` must not block.
 ///
 /// # Errors
 ///
@@ -116,13 +116,14 @@ pub fn run(
     supervise(child, limits, stop)
 }
 
-/// Runs a program in a sandbox. On Linux, the program has no network access. If the kernel has Landlock
-/// ([`confines_files`]), the program can't read files outside the sandbox either. On other systems, the
-/// program is not confined.
+/// Runs a program in a sandbox. On Linux, the program has no network access. If the kernel supports Landlock
+/// ([`confines_files`]), the program also can't read files outside the sandbox. On other systems, the program
+/// is not confined.
 ///
 /// # Errors
 ///
-/// Returns the errors of [`run`], and [`RunError::NotConfined`] on Linux if the kernel cannot block network access.
+/// Returns the same errors as [`run`]. On Linux, also returns [`RunError::NotConfined`] if the kernel cannot
+/// block network access.
 pub fn run_confined(
     command: &mut Command,
     sandbox: &Sandbox,
@@ -138,7 +139,7 @@ fn in_own_group(command: &mut Command) -> &mut Command {
     command.process_group(0).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped())
 }
 
-/// Waits for the child to exit, enforces the limits, and kills the remaining processes of its group.
+/// Waits for the child to exit, enforces the limits, and kills the remaining processes in its group.
 fn supervise(
     mut child: Child,
     limits: &Limits,
@@ -155,7 +156,7 @@ fn supervise(
         if has_exited(&child) {
             break;
         }
-        // `sender` is still open, so `recv_timeout` still waits for the whole interval once both readers have
+        // `sender` is still open, so `recv_timeout` waits for the whole interval even once both readers have
         // finished.
         if let Some(error) = exceeded_limit(&child, limits, &stop) {
             outcome = Err(error);
@@ -180,7 +181,7 @@ fn format_bytes(number: u64) -> String {
     if number < 1 << 20 { format!("{} KiB", number >> 10) } else { format!("{} MiB", number >> 20) }
 }
 
-/// Converts an I/O error that occurred when starting the program.
+/// Converts an I/O error that occurred while the program was being started.
 fn not_started_error(error: &io::Error) -> RunError {
     RunError::NotStarted(error.to_string())
 }
@@ -195,7 +196,8 @@ fn start_readers(child: &mut Child, limits: &Limits, sender: &Sender<Capture>) -
     stdout.and(stderr).map_err(|error| not_started_error(&error))
 }
 
-/// Reads a stream up to `limit` in its own thread. Discards the rest of standard error; stops reading standard output.
+/// Reads a stream up to `limit` in its own thread. Beyond the limit, the rest of standard error is discarded,
+/// whereas standard output is not read any further.
 fn read(
     stream: Stream,
     mut from: impl Read + Send + 'static,
@@ -247,13 +249,13 @@ fn resident_memory(id: u32) -> Option<u64> {
 }
 
 /// Returns true if the process has exited. The process remains a zombie, so its id is not reused before
-/// [`kill_group`].
+/// [`kill_group`] is called.
 fn has_exited(child: &Child) -> bool {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOHANG | WaitIdOptions::NOWAIT;
     matches!(waitid(WaitId::Pid(Pid::from_child(child)), options), Ok(Some(_)) | Err(_))
 }
 
-/// Kills the process group and then reaps the child. In the other order, the id could already belong to
+/// Kills the process group and then reaps the child. In the opposite order, the id could already belong to
 /// another group.
 fn kill_group(child: &mut Child) -> io::Result<ExitStatus> {
     let _ = kill_process_group(Pid::from_child(child), Signal::KILL);
@@ -271,7 +273,7 @@ mod tests {
         run(Command::new("sh").args(["-c", script]), &LIMITS, stop)
     }
 
-    /// Waits until a process no longer exists or is a zombie, and returns true.
+    /// Waits until a process no longer exists or is a zombie. Returns true in both cases.
     fn wait_until_gone(id: &str) -> bool {
         while fs::read_to_string(format!("/proc/{}/stat", id.trim()))
             .is_ok_and(|state| state.rsplit(") ").next().is_some_and(|rest| !rest.starts_with(['Z', 'X'])))

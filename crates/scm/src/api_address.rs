@@ -58,7 +58,7 @@ impl Base {
     }
 }
 
-/// Encodes a name as one path segment.
+/// Encodes a name as a single path segment.
 pub(crate) fn encode_segment(what: &str, name: &str) -> Result<String, Problem> {
     match name {
         "" | "." | ".." => Err(Problem::new(format!("{what} {name:?} is not a valid name"))),
@@ -66,7 +66,7 @@ pub(crate) fn encode_segment(what: &str, name: &str) -> Result<String, Problem> 
     }
 }
 
-/// Encodes a path in a repository as part of an address.
+/// Encodes a path within a repository as part of an address.
 pub(crate) fn encode_path(path: &str) -> Result<String, Problem> {
     let parts: Result<Vec<_>, _> =
         path.trim_matches('/').split('/').map(|one| encode_segment("path segment", one)).collect();

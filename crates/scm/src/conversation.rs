@@ -37,12 +37,12 @@ pub(crate) struct Conversation<'w> {
     client: Client,
     /// Time limit for a single response.
     response_timeout: Duration,
-    /// Remaining number of requests and bytes.
+    /// Number of requests and bytes that remain.
     requests: Cell<usize>,
     bytes: Cell<usize>,
 }
 
-/// Parsed response with its headers.
+/// A parsed response, with its headers.
 pub(crate) struct Page<T> {
     pub content: T,
     pub headers: HeaderMap,
@@ -71,7 +71,7 @@ impl<'w> Conversation<'w> {
         })
     }
 
-    /// Sets the time limit for one response.
+    /// Sets the time limit for a single response.
     pub fn with_response_timeout(self, patience: Duration) -> Self {
         Self { response_timeout: patience, ..self }
     }
@@ -80,8 +80,8 @@ impl<'w> Conversation<'w> {
         self.web
     }
 
-    /// Creates a problem whose message contains the server's name. Removes secrets, because a server may echo
-    /// parts of the request.
+    /// Creates a problem whose message contains the server's name. Removes secrets, because a server may
+    /// repeat parts of the request.
     pub(crate) fn problem(&self, text: impl AsRef<str>) -> Problem {
         let text = format!("{} at {} {}", self.name, self.base.text(), text.as_ref());
         Problem::new(self.mask_secrets(text))
@@ -221,8 +221,8 @@ impl<'w> Conversation<'w> {
         self.problem(format!("did not respond within {} s", self.response_timeout.as_secs_f64()))
     }
 
-    /// Removes the token from the cache if it came from there. Returns true if the server might accept a new
-    /// token.
+    /// Removes the token from the cache if it came from the cache. Returns true if the server might accept a
+    /// new token.
     fn discard_cached_token(&self) -> bool {
         let held = self.credentials.as_ref().and_then(|proof| proof.cached_token.as_ref());
         // A new token remains in the cache, because the server may accept it for other repositories.
@@ -231,7 +231,7 @@ impl<'w> Conversation<'w> {
         true
     }
 
-    /// Returns the identity that the server uses for rate limits.
+    /// Returns the identity to which the server applies its rate limit.
     fn rate_limit_identity(&self) -> Vec<u8> {
         let proof =
             self.credentials.as_ref().map(RequestCredentials::rate_limit_identity).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Early filtering: skips requests for branches and paths that no filter can accept.
+//! Early filtering, which skips requests for branches and paths that no filter can accept.
 //!
 //! The generator applies its filters again, so this filter may accept too many branches but must not reject a
 //! matching one.
@@ -10,7 +10,7 @@ use tidegate_model::argo::ScmFilter;
 
 use crate::hosts::Repository;
 
-/// A generator's filters, as far as they can save requests.
+/// The parts of a generator's filters that can save requests.
 pub(crate) struct EarlyFilter(Vec<RepositoryFilter>);
 
 struct RepositoryFilter {
@@ -49,8 +49,8 @@ impl EarlyFilter {
         Self(filters.iter().map(RepositoryFilter::new).collect())
     }
 
-    /// Returns true if a repository and a branch may pass the generator's filters. They must match at least
-    /// one repository filter and one branch filter, as far as there are such filters.
+    /// Returns true if a repository and a branch may pass the generator's filters. If there are repository
+    /// filters, at least one of them must match. The same applies to branch filters.
     pub fn can_pass(&self, repository: &Repository, branch: Option<&str>) -> bool {
         [false, true].into_iter().all(|of_branches| {
             let mut of_kind = self.0.iter().filter(|one| one.filters_branches == of_branches).peekable();

@@ -11,7 +11,7 @@ use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::{RequestContext, Token};
 use crate::token_cache::{CachedToken, Installation};
 
-/// GitHub App from a repository Secret.
+/// A GitHub App that is configured in a repository Secret.
 pub(crate) struct App<'n> {
     secret: &'n str,
     app: GithubApp,
@@ -26,8 +26,8 @@ impl<'n> App<'n> {
         Ok(Self { secret, app })
     }
 
-    /// Returns the API address: the generator's `api`, or else the address of the App's API. Rejects any
-    /// other server than the App's own, because that server could use the App's signature.
+    /// Returns the API address: the generator's `api` or, by default, the address of the App's API. Rejects
+    /// any server other than the App's own, because that server could use the App's signature.
     pub fn base(&self, asking: RequestContext<'_>, api: &str) -> Result<Base, Problem> {
         let base = asking.api_address(api, self.app.base())?;
         let own = Base::new("githubAppEnterpriseBaseUrl", self.app.base())?;
@@ -121,7 +121,7 @@ impl<'n> App<'n> {
     }
 }
 
-/// Runs a request. If the server rejected a cached token, runs the request again.
+/// Runs a request. If the server rejects a cached token, runs the request again.
 pub(crate) fn retry_stale_token<T>(ask: impl Fn() -> Result<T, Problem>) -> Result<T, Problem> {
     match ask() {
         Err(problem) if problem.is_stale => ask(),

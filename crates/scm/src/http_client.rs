@@ -67,7 +67,7 @@ pub(crate) enum Authorities {
     /// The system's authorities.
     #[default]
     System,
-    /// Only these authorities, in PEM format. Messages contain their `origin`.
+    /// Only these authorities, in PEM format. `origin` is used in messages.
     Custom { pem: String, origin: String },
     /// Certificates are not verified.
     Unverified,
@@ -76,13 +76,13 @@ pub(crate) enum Authorities {
 /// HTTP client shared by all generators of a process.
 pub struct Web {
     pub(crate) limits: Limits,
-    /// Address of Bitbucket Cloud. The generator doesn't have a field for it.
+    /// Address of Bitbucket Cloud, for which the generator doesn't have a field.
     bitbucket: String,
     trust: SystemTrust,
     /// Access tokens of GitHub Apps.
     pub(crate) tokens: Tokens,
     pub(crate) clock: Clock,
-    /// End of the wait that a server requested, by identity.
+    /// Time until which a server asked the client to wait, by identity.
     requested_waits: Mutex<BTreeMap<Vec<u8>, Instant>>,
     stop_sender: watch::Sender<bool>,
 }
@@ -115,7 +115,7 @@ impl Web {
         Self { bitbucket: api.into(), ..self }
     }
 
-    /// Replaces the clock for the expiry of temporary tokens.
+    /// Replaces the clock by which temporary tokens expire.
     #[must_use]
     pub fn with_clock(self, clock: Clock) -> Self {
         Self { clock, ..self }
@@ -171,7 +171,7 @@ impl Web {
         ))
     }
 
-    /// Returns the remaining time that an identity must wait, if the server requested a wait.
+    /// Returns the time that an identity must still wait, if the server requested a wait.
     pub(crate) fn remaining_wait(&self, who: &[u8]) -> Option<Duration> {
         let waits = self.requested_waits.lock().unwrap_or_else(PoisonError::into_inner);
         let left = waits.get(who)?.saturating_duration_since(Instant::now());
@@ -187,7 +187,7 @@ impl Web {
     }
 }
 
-/// Rejects hosts that must not be contacted, except for the host in the configuration.
+/// Rejects hosts that must not be contacted, unless they are the host in the configuration.
 pub(crate) fn check_host(at: &Uri, named: &Uri) -> Result<(), Problem> {
     let literal = |uri: &Uri| link_local_ip(uri.host().unwrap_or_default());
     match literal(at) {

@@ -1,4 +1,5 @@
-//! Requests of ApplicationSet generators over HTTP: SCM providers for repositories, branches and pull requests, and plugins.
+//! HTTP requests of ApplicationSet generators: to SCM providers for repositories, branches and pull requests,
+//! and to plugins.
 //!
 //! ```text
 //! RequestContext ── branches, pull_requests ──▶ hosts: github gitlab gitea bitbucket bitbucket_server azure

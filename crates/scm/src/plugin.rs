@@ -1,4 +1,4 @@
-//! Plugin generators: servers that return parameters.
+//! Plugin generators, which are servers that return parameters.
 
 use std::time::Duration;
 
@@ -35,7 +35,7 @@ impl Plugin {
     ///
     /// # Errors
     ///
-    /// Returns an error if the plugin is unreachable, or responds with an error or invalid JSON.
+    /// Returns an error if the plugin is unreachable, or if it responds with an error or invalid JSON.
     pub fn request_parameters(&self, web: &Web, set: &str, input: &PluginInput) -> Result<Value, QueryError> {
         let talk = self.open_conversation(web)?;
         let body = json!({"applicationSetName": set, "input": {"parameters": input.parameters}});

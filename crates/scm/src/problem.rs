@@ -3,7 +3,7 @@
 use http::StatusCode;
 use tidegate_generate::QueryError;
 
-/// Failed request. The message doesn't contain secrets.
+/// A failed request. The message doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     pub message: String,

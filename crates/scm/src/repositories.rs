@@ -87,7 +87,7 @@ struct BranchQuery<'a> {
     asking: RequestContext<'a>,
     filter: EarlyFilter,
     paths: &'a BTreeSet<String>,
-    /// True if all branches are included, not only the default branch.
+    /// True if all branches are included rather than only the default branch.
     includes_all_branches: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Credentials in the form that each server expects.
+//! Credentials, in the form that each server expects.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,15 +10,15 @@ use crate::problem::Problem;
 use crate::secrets::{RequestContext, Token};
 use crate::token_cache::CachedToken;
 
-/// Credentials as one request header.
+/// Credentials in the form of one request header.
 pub(crate) struct RequestCredentials {
     pub name: HeaderName,
     pub value: HeaderValue,
     /// Origin of the credentials, such as `key token of Secret github`.
     pub origin: String,
-    /// Parts that messages must not contain.
+    /// Parts that must not appear in messages.
     pub secrets: Vec<String>,
-    /// Identity to which the server applies its rate limit, if the header value changes with each token.
+    /// Identity to which the server applies its rate limit. Set if the header value changes with each token.
     pub identity: Option<String>,
     /// Cache entry of a temporary token.
     pub cached_token: Option<CachedToken>,

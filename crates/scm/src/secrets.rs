@@ -1,4 +1,4 @@
-//! Access to secrets, and the inputs of a request in addition to its generator.
+//! Access to secrets, and the inputs of a request other than its generator.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,7 +9,7 @@ use crate::api_address::Base;
 use crate::http_client::Web;
 use crate::problem::Problem;
 
-/// Secret string. Its `Debug` output doesn't depend on its content.
+/// A secret string. Its `Debug` output doesn't depend on its content.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Token(String);
 
@@ -32,28 +32,28 @@ impl fmt::Debug for Token {
 
 /// Access to the Secrets and ConfigMaps in the namespace of an ApplicationSet.
 pub trait Secrets {
-    /// Returns a value of a Secret.
+    /// Returns a value from a Secret.
     ///
     /// # Errors
     ///
-    /// Returns a message that identifies the missing or unreadable value. The message doesn't contain
-    /// secrets.
+    /// If the value is missing or can't be read, returns a message that identifies it. The message doesn't
+    /// contain secrets.
     fn secret(&self, name: &str, key: &str) -> Result<Token, String>;
 
-    /// Returns the values of a repository Secret with a GitHub App, for the given keys. Missing keys are
+    /// Returns the values of the given keys in a repository Secret with a GitHub App. Missing keys are
     /// omitted.
     ///
     /// # Errors
     ///
-    /// Returns a message that identifies the missing or unreadable Secret. The message doesn't contain
-    /// secrets.
+    /// If the Secret is missing or can't be read, returns a message that identifies it. The message doesn't
+    /// contain secrets.
     fn app_secret(&self, name: &str, keys: &[&str]) -> Result<BTreeMap<String, Token>, String>;
 
-    /// Returns a value of a ConfigMap.
+    /// Returns a value from a ConfigMap.
     ///
     /// # Errors
     ///
-    /// Returns a message that identifies the missing or unreadable value.
+    /// If the value is missing or can't be read, returns a message that identifies it.
     fn config_map(&self, name: &str, key: &str) -> Result<String, String>;
 }
 
@@ -66,7 +66,7 @@ pub struct Policy {
     pub allowed: Vec<String>,
 }
 
-/// Inputs of a request, in addition to its generator.
+/// Inputs of a request other than its generator.
 #[derive(Clone, Copy)]
 pub struct RequestContext<'a> {
     /// HTTP client.

@@ -1,10 +1,10 @@
-//! Cached access tokens for installations of GitHub Apps.
+//! Cache of access tokens for installations of GitHub Apps.
 
 use tidegate_web::{GithubApp, TokenCache};
 
 use crate::problem::Problem;
 
-/// Cache of access tokens by installation.
+/// Cache of access tokens, by installation.
 pub(crate) type Tokens = TokenCache<Installation, Problem>;
 
 /// Cache key: an App at an API address, and the owner of the repositories if the Secret doesn't specify an
@@ -20,6 +20,6 @@ pub(crate) struct Installation {
 pub(crate) struct CachedToken {
     pub installation: Installation,
     pub token: String,
-    /// True if the token was already in the cache, so it may have been revoked since then.
+    /// True if the token was already in the cache, in which case it may have been revoked since then.
     pub is_from_cache: bool,
 }

@@ -3,20 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Role of a token or of a group of users. Each role includes the permissions of the previous roles.
+/// Role of a token or of a user group. Each role includes the permissions of the roles before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
-    /// Permits reading.
+    /// Allows reading.
     ReadOnly,
-    /// Permits running operations and changing applications.
+    /// Allows running operations and changing applications.
     Operator,
 }
 
-/// A caller of the API.
+/// A caller who uses the API.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Caller {
-    /// Name of the caller's token, or `oidc:` and the user name for a user who signed in with a provider.
+    /// Name of the caller's token, or `oidc:` followed by the name of a user who signed in with a provider.
     /// Empty without authentication.
     pub name: String,
     /// Role of the caller.
@@ -24,13 +24,13 @@ pub struct Caller {
 }
 
 impl Caller {
-    /// Returns the caller on this machine for a server that does not use tokens.
+    /// Returns the caller that represents any local user, for a server that does not use tokens.
     pub(crate) fn anonymous() -> Self {
         Self { name: String::new(), role: Role::ReadOnly }
     }
 }
 
-/// A user whom a provider has authenticated.
+/// A user who was authenticated by a provider.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Person {
     /// The user's role, and the user name with the prefix `oidc:`.
@@ -39,17 +39,17 @@ pub(crate) struct Person {
     pub subject: String,
 }
 
-/// Access rule of a route.
+/// Access rule for a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Access {
     /// Open to everyone, without a rate limit, so that other callers cannot block liveness checks.
     Probe,
-    /// Open to everyone, because the response reveals nothing about managed applications.
+    /// Open to everyone, because the response doesn't reveal anything about managed applications.
     Public,
-    /// Open to everyone; the response contains the caller's identity.
+    /// Open to everyone. If the caller is authenticated, the response contains the caller's identity.
     OptionalAuth,
     /// Restricted to senders that sign their requests.
     SignedRequest,
-    /// Restricted to callers with this role.
+    /// Restricted to callers that have this role.
     RequiresRole(Role),
 }

@@ -1,4 +1,4 @@
-//! State of the API server: the handles of the process, once they are available.
+//! State of the API server: the process's handles, once they are available.
 
 use std::sync::{Arc, OnceLock};
 
@@ -14,14 +14,14 @@ use crate::limits::Limits;
 use crate::metrics::{Metrics, render_metrics};
 use crate::problem::{Code, Problem};
 
-/// Handles of the process that are required to answer requests.
+/// Handles of the process that are needed to respond to requests.
 struct ServiceHandles {
     queries: Arc<Queries>,
     engine: Engine,
 }
 
-/// State of the API server. The server accepts requests before the handles are available, and reports the
-/// part that is missing.
+/// State of the API server. The server accepts requests before the handles are available, and then reports
+/// what is missing.
 pub struct AppState {
     handles: OnceLock<ServiceHandles>,
     shutdown: watch::Sender<bool>,
@@ -44,7 +44,8 @@ impl AppState {
     /// Creates the state without handles.
     pub fn new(limits: &Limits) -> Self {
         let now = SystemClock.now();
-        // Two processes with the same state directory never start in the same millisecond.
+        // The time is unique, because two processes that use the same state directory never start in the same
+        // millisecond.
         let process = u64::try_from(now.as_millis()).unwrap_or_default();
         Self {
             handles: OnceLock::new(),
@@ -59,7 +60,7 @@ impl AppState {
 
     /// Sets the handles. Called once the log is open and the engine is running.
     pub fn set_handles(&self, queries: Arc<Queries>, engine: Engine) {
-        // Both tasks end when the engine ends.
+        // Both tasks end together with the engine.
         let (event_buffer, metrics) = (Arc::clone(&self.event_buffer), Arc::clone(&self.metrics));
         tokio::spawn(publish_events(engine.clone(), Arc::clone(&queries), event_buffer, metrics));
         let (metrics, counted) = (Arc::clone(&self.metrics), engine.clone());
@@ -77,7 +78,7 @@ impl AppState {
         self.wait_reason.send_replace(reason);
     }
 
-    /// Ends event streams. Requests in progress are completed.
+    /// Ends event streams. Requests that are in progress are completed.
     pub fn shut_down(&self) {
         self.shutdown.send_replace(true);
     }
@@ -112,7 +113,7 @@ impl AppState {
         Arc::clone(&self.stream_permits).try_acquire_owned().ok()
     }
 
-    /// Returns the handler of queries.
+    /// Returns the query handler.
     pub(crate) fn queries(&self) -> Result<&Arc<Queries>, Problem> {
         let missing = || {
             let waiting = self.wait_reason.borrow().clone();
@@ -132,7 +133,7 @@ impl AppState {
         Some(failure?.to_string())
     }
 
-    /// Returns the part that prevents the server from being ready, if any.
+    /// Returns the missing part that keeps the server from being ready, if any.
     pub(crate) fn missing_part(&self) -> Option<String> {
         if *self.shutdown.borrow() {
             return Some("the process is shutting down".to_owned());

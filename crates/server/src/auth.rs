@@ -1,9 +1,10 @@
-//! Authentication of callers by a token, by a session that was opened with a token or a provider, or because
-//! they run on this machine.
+//! Authentication of callers. A caller presents a token, has a session that was opened with a token or a
+//! provider, or runs on this machine.
 //!
-//! A browser sends cookies with every request, including requests that foreign pages trigger. A change that
-//! is requested with a cookie must therefore come from our own page. Two proofs are required: the origin that
-//! the browser reports, and a CSRF token, which only a page with access to our responses can send.
+//! A browser sends cookies with every request, including requests that foreign pages trigger. State-changing
+//! requests that are authenticated by a cookie must therefore come from Tidegate's own page. Two proofs are
+//! required: the origin that the browser reports, and a CSRF token, which only a page that can read the
+//! server's responses can send.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +21,7 @@ use crate::problem::{Code, Problem};
 use crate::sessions::{LIFETIME_MAX, OpenSession, Principal, Sessions};
 use crate::tokens::{AuthContext, Tokens, is_same};
 
-/// Header with the CSRF token, which proves that a page can read our responses.
+/// Header with the CSRF token, which proves that the sending page can read the server's responses.
 pub(crate) const CSRF_HEADER: HeaderName = HeaderName::from_static("x-tidegate-csrf");
 /// Header in which a browser reports the origin of a request.
 const FETCH_SITE_HEADER: HeaderName = HeaderName::from_static("sec-fetch-site");
@@ -29,14 +30,14 @@ const SECURE_SESSION_COOKIE: &str = "__Host-tidegate-session";
 /// Name of the cookie for a pending login over TLS.
 const SECURE_LOGIN_COOKIE: &str = "__Host-tidegate-signing-in";
 
-/// Authentication of requests.
+/// Authenticates requests.
 pub(crate) struct Authenticator {
     /// Access tokens. `None` if callers on this machine have read access without a token.
     tokens: Option<Arc<Tokens>>,
     /// OpenID provider for sign-in.
     oidc: Option<Arc<Oidc>>,
     sessions: Arc<Sessions>,
-    /// Names of the cookies without TLS. Cookies ignore ports, so several services on one machine need different names.
+    /// True if the service itself terminates TLS. The cookie for plain HTTP is then ignored.
     session_cookie: String,
     login_cookie: String,
     /// True if the service itself terminates TLS; the cookie for plain HTTP is then ignored.
@@ -77,7 +78,7 @@ impl Authenticator {
         self.is_tls
     }
 
-    /// Authenticates a request. If the request has a token, only the token counts.
+    /// Authenticates a request. If the request contains a token, any cookie is ignored.
     pub fn authenticate(
         &self,
         method: &Method,
@@ -100,7 +101,7 @@ impl Authenticator {
         known.ok_or_else(|| self.unauthorized_problem("invalid token"))
     }
 
-    /// Returns a problem for an unauthenticated request that explains how to sign in.
+    /// Returns the problem for an unauthenticated request. Its text explains how to sign in.
     fn unauthorized_problem(&self, message: &str) -> Problem {
         let problem = Problem::new(Code::Unauthorized, message);
         match (&self.tokens, &self.oidc) {
@@ -168,7 +169,7 @@ impl Authenticator {
         self.find_cookie(headers, (SECURE_SESSION_COOKIE, &self.session_cookie))
     }
 
-    /// Returns the secret from a cookie. The cookie for TLS takes precedence, because other hosts in the same
+    /// Returns the secret in a cookie. The TLS cookie takes precedence, because other hosts in the same
     /// domain cannot set it. If the service terminates TLS, only that cookie is accepted.
     fn find_cookie<'h>(&self, headers: &'h HeaderMap, (secure, plain): (&str, &str)) -> Option<&'h str> {
         let named = |wanted: &str| {
@@ -180,7 +181,7 @@ impl Authenticator {
         named(secure).or_else(|| named(plain).filter(|_| !self.is_tls))
     }
 
-    /// Opens a session with a token, for our own page.
+    /// Opens a session for a token, for use by Tidegate's own page.
     pub fn sign_in_with_token(
         &self,
         token: &str,
@@ -207,7 +208,7 @@ impl Authenticator {
         self.open_session(caller, (Principal::Token(digest), LIFETIME_MAX), is_secure, now)
     }
 
-    /// Opens a session for a user whom a provider has authenticated.
+    /// Opens a session for a user who was authenticated by a provider.
     pub fn sign_in_person(
         &self,
         person: Person,
@@ -242,21 +243,21 @@ impl Authenticator {
         format_cookie((name, secret), seconds, "Strict", is_secure)
     }
 
-    /// Returns the cookie for a login in progress. The browser must also send it when the provider redirects
-    /// back from another site.
+    /// Returns the cookie for a pending login. The browser must also send this cookie when the provider
+    /// redirects back from another site.
     pub fn login_cookie(&self, is_secure: bool, secret: &str) -> Option<HeaderValue> {
         let name = if is_secure { SECURE_LOGIN_COOKIE } else { self.login_cookie.as_str() };
         format_cookie((name, secret), oidc::LOGIN_TIMEOUT.as_secs(), "Lax", is_secure)
     }
 
-    /// Returns headers that delete the login cookies.
+    /// Returns headers that delete both login cookies.
     pub fn expired_login_cookies(&self) -> [Option<HeaderValue>; 2] {
         [(SECURE_LOGIN_COOKIE, true), (self.login_cookie.as_str(), false)]
             .map(|(name, is_secure)| format_cookie((name, ""), 0, "Lax", is_secure))
     }
 }
 
-/// Returns a cookie for all paths of this host that scripts cannot read.
+/// Returns a cookie that is valid for all paths of this host and that scripts cannot read.
 fn format_cookie(
     (name, secret): (&str, &str),
     seconds: u64,
@@ -278,19 +279,19 @@ pub(crate) struct NewSession {
     pub cookie: Option<HeaderValue>,
 }
 
-/// Origin of a request, for routes whose response depends on it.
+/// Origin of a request, for routes whose response depends on the origin.
 pub(crate) struct RequestOrigin {
     pub authenticator: Arc<Authenticator>,
     /// True if the caller is authenticated. Otherwise the response contains no other information.
     pub is_authenticated: bool,
-    /// True if our own page sent the request over TLS, false if our page sent it over plain HTTP. If another
-    /// page sent the request, contains the resulting problem.
+    /// True if Tidegate's own page sent the request over TLS, false if it sent the request over plain HTTP.
+    /// If another page sent the request, contains the resulting problem.
     own_page: Result<bool, Problem>,
     /// Host of the request.
     pub host: String,
     /// True if another page sent the request.
     pub is_cross_site: bool,
-    /// Secret of the login in progress.
+    /// Secret of the pending login.
     pub login_secret: Option<String>,
 }
 
@@ -311,7 +312,7 @@ impl RequestOrigin {
     }
 }
 
-/// Checks that a request comes from our own page. Returns true if the page was loaded over TLS.
+/// Checks that a request comes from Tidegate's own page. Returns true if the page was loaded over TLS.
 fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
     let foreign = |what: String| Problem {
         next: "use the page of this service; a proxy in front of it must forward Host and Origin unchanged"
@@ -337,8 +338,8 @@ fn check_origin(headers: &HeaderMap) -> Result<bool, Problem> {
     }
 }
 
-/// Checks the host of a request without tokens. If the host name of a foreign page resolves to this machine
-/// (DNS rebinding), the browser sends that name as the host.
+/// Checks the host of a request to a server without tokens. If a foreign page's host name resolves to this
+/// machine (DNS rebinding), the browser sends that name as the host.
 fn check_local_host(headers: &HeaderMap) -> Result<(), Problem> {
     let host = single_header(headers, &header::HOST)?.unwrap_or_default();
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {

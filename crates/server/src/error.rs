@@ -7,7 +7,7 @@ use std::path::PathBuf;
 /// Error when starting the API server.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// The address is reachable from other machines, but no tokens are configured.
+    /// The address is reachable from other machines, but authentication is not configured.
     #[error(
         "--listen {listen} is reachable from other machines, but authentication is not configured: add \
          --tokens FILE or --oidc FILE, or listen on 127.0.0.1"
@@ -16,7 +16,7 @@ pub enum ServerError {
         /// Configured address.
         listen: SocketAddr,
     },
-    /// The address cannot be bound.
+    /// The server cannot bind to the address.
     #[error(
         "cannot listen on {listen}: {source}; choose another port with --listen, or stop the process that \
          uses this port"
@@ -24,7 +24,7 @@ pub enum ServerError {
     Bind {
         /// Configured address.
         listen: SocketAddr,
-        /// Error of the operating system.
+        /// Error from the operating system.
         source: io::Error,
     },
     /// A configuration file cannot be read.
@@ -32,22 +32,22 @@ pub enum ServerError {
     ReadFile {
         /// Path of the file.
         path: PathBuf,
-        /// Error of the operating system.
+        /// Error from the operating system.
         source: io::Error,
     },
-    /// The permissions of a file give other users too much access.
+    /// A file's permissions give other users too much access.
     #[error("{} has mode {mode:o}, which gives other users access: {why}; {advice}", path.display())]
     FilePermissions {
         /// Path of the file.
         path: PathBuf,
         /// Permission bits of the file.
         mode: u32,
-        /// Consequence of the permissions.
+        /// Reason why these permissions are a problem.
         why: &'static str,
         /// Next step for the user.
         advice: &'static str,
     },
-    /// A line of the token file is invalid. The error does not quote the line, because it may contain a
+    /// The token file contains an invalid line. The error does not quote the line, because it may contain a
     /// token.
     #[error("{}, line {line}: {why}; use NAME ROLE sha256:HEX, where ROLE is read-only or operator", path.display())]
     InvalidToken {
@@ -61,7 +61,7 @@ pub enum ServerError {
     /// The token file does not contain any tokens.
     #[error("{} contains no token; add a line such as NAME ROLE sha256:HEX", path.display())]
     EmptyTokenFile {
-        /// Token file.
+        /// Path of the token file.
         path: PathBuf,
     },
     /// A token cannot be generated.
@@ -72,7 +72,7 @@ pub enum ServerError {
     InvalidWebhooks {
         /// File or folder.
         path: PathBuf,
-        /// Problem and next step.
+        /// Description of the problem, and what to do next.
         why: String,
     },
     /// The OpenID provider settings are invalid.
@@ -80,7 +80,7 @@ pub enum ServerError {
     InvalidOidc {
         /// Settings file.
         path: PathBuf,
-        /// Problem and next step.
+        /// Description of the problem, and what to do next.
         why: String,
     },
     /// The TLS certificate or key is invalid.
@@ -88,7 +88,7 @@ pub enum ServerError {
     InvalidTls {
         /// Path of the file.
         path: PathBuf,
-        /// Problem and next step.
+        /// Description of the problem, and what to do next.
         why: String,
     },
 }

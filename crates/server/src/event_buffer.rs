@@ -8,7 +8,8 @@
 //!                                                           operation log ◀─────┘
 //! ```
 //!
-//! A reader stores only a number, so a slow reader doesn't use more memory. If the buffer has already dropped
+//! A reader only stores the number of its last event, so a slow reader doesn't use more memory. If the buffer
+//! has already dropped
 //! the reader's next event, the server disconnects the reader, and the client reconnects with its last event
 //! ID. Events that are no longer in the buffer are read from the log.
 
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tidegate_model::{OperationId, Timestamp};
 use tokio::sync::watch;
 
-/// Maximum number of events in the buffer, which covers a few minutes of a busy fleet.
+/// Maximum number of events in the buffer. This covers a few minutes of a busy fleet.
 const EVENTS_MAX: usize = 4096;
 const EVENT_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of events returned at once.
@@ -40,22 +41,23 @@ pub(crate) struct BufferedEvent {
 /// Subject of an event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventSubject {
-    /// Application, by the name that operations use; empty if the event doesn't concern an application.
+    /// Application, by the name that operations use; empty if the event doesn't belong to an application.
     pub application: String,
-    /// ApplicationSet, by the name that operations use; empty if the event doesn't concern an ApplicationSet.
+    /// ApplicationSet, by the name that operations use; empty if the event doesn't belong to an
+    /// ApplicationSet.
     pub appset: String,
-    /// Operation, if the event concerns an operation.
+    /// Operation, if the event belongs to an operation.
     pub operation: Option<OperationId>,
 }
 
-/// Event ID, in the form that clients use: `PROCESS-NUMBER-TIME`.
+/// Event ID in the format that clients use: `PROCESS-NUMBER-TIME`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct EventId {
     /// Process that numbered the event.
     process: u64,
     /// Number of the event.
     pub number: u64,
-    /// Time of the event. It determines the position in the log if the number is no longer valid.
+    /// Time of the event. If the number is no longer valid, the time determines the position in the log.
     pub at: Timestamp,
 }
 
@@ -91,7 +93,7 @@ pub(crate) struct EventBuffer {
 struct BufferContents {
     entries: VecDeque<Arc<BufferedEvent>>,
     bytes: usize,
-    /// Number and time of the newest event so far.
+    /// Number and time of the newest event.
     last_number: u64,
     last_time: Timestamp,
 }
@@ -101,7 +103,7 @@ struct BufferContents {
 pub(crate) struct EventsExpired;
 
 impl EventBuffer {
-    /// Creates an empty buffer. `process` distinguishes this process from other processes.
+    /// Creates an empty buffer. `process` distinguishes this process from other processes' events.
     pub fn new(process: u64, now: Timestamp) -> Self {
         let contents = Mutex::new(BufferContents { last_time: now, ..BufferContents::default() });
         Self { process, contents, newest: watch::Sender::new(0) }
@@ -114,7 +116,7 @@ impl EventBuffer {
     /// Adds an event.
     pub fn publish(&self, kind: &'static str, subject: EventSubject, at: Timestamp, data: String) {
         let mut posted = self.lock_contents();
-        // The time of an event is occasionally slightly earlier than the time of the previous event.
+        // An event is occasionally slightly older than the event before it.
         posted.last_time = posted.last_time.max(at);
         posted.last_number = posted.last_number.saturating_add(1);
         let id = EventId { process: self.process, number: posted.last_number, at: posted.last_time };
@@ -131,7 +133,7 @@ impl EventBuffer {
         self.newest.send_replace(last);
     }
 
-    /// Returns the id of the newest event.
+    /// Returns the ID of the newest event.
     pub fn newest_id(&self) -> EventId {
         let posted = self.lock_contents();
         EventId { process: self.process, number: posted.last_number, at: posted.last_time }
@@ -147,7 +149,8 @@ impl EventBuffer {
         id.process == self.process && self.events_after(id.number).is_ok()
     }
 
-    /// Returns a batch of events after a number, in order; empty if the number belongs to the newest event.
+    /// Returns a batch of events whose numbers are greater than `number`, in order. The batch is empty if
+    /// `number` belongs to the newest event.
     pub fn events_after(&self, number: u64) -> Result<Vec<Arc<BufferedEvent>>, EventsExpired> {
         let posted = self.lock_contents();
         let oldest =
@@ -187,7 +190,7 @@ mod tests {
             seen.extend(some.iter().map(|entry| entry.id.number));
         }
         assert_eq!(seen, (11..=u64::try_from(EVENTS_MAX + 10).unwrap()).collect::<Vec<_>>());
-        // A large event displaces more of the old events, but the newest event is always present.
+        // A large event displaces more old events, but the newest event is always kept.
         publish_event(&event_buffer, 0, &"x".repeat(EVENT_BYTES_MAX));
         let newest = event_buffer.newest_id();
         assert_eq!(event_buffer.events_after(newest.number - 1).unwrap().len(), 1);

@@ -20,7 +20,7 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use crate::event_buffer::{EventBuffer, EventSubject};
 use crate::metrics::Metrics;
 
-/// Content of an event stream.
+/// Event in an event stream.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "StreamEvent")]
@@ -33,11 +33,11 @@ pub(crate) enum StreamEvent {
     ApplicationSet(Box<AppSetSummary>),
     /// An ApplicationSet was removed.
     ApplicationSetRemoved(ObjectName),
-    /// A plan of an application was stored, or a user made a decision about a plan.
+    /// An application's plan was stored, or a user made a decision about a plan.
     Plan(PlanName),
-    /// An event of an operation, including events of its tasks.
+    /// An event of an operation or of one of its tasks.
     Operation(Box<EventDocument>),
-    /// Some changes to applications and ApplicationSets were missed. The lists contain their current state.
+    /// Some changes to applications and ApplicationSets were missed. Read their current state from the lists.
     Reset(ResetReason),
 }
 
@@ -50,7 +50,8 @@ pub(crate) struct ObjectName {
     name: String,
 }
 
-/// Name of a plan and its application. The state of the plan also depends on the application, which has its own events.
+/// Name of a plan and its application. The plan's state also depends on the application, which has its own
+/// events.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct PlanName {
@@ -166,7 +167,7 @@ fn publish_operation_event(event_buffer: &EventBuffer, event: &Event) {
     event_buffer.publish(news.kind(), about, at, news.to_json());
 }
 
-/// Managed objects that have events in the stream when they change.
+/// Managed objects for which the stream contains an event whenever they change.
 trait ManagedObjects {
     /// Current state of one object.
     type Summary: Serialize;
@@ -174,20 +175,19 @@ trait ManagedObjects {
     fn changes(&self) -> broadcast::Receiver<AppKey>;
     fn all_summaries(&self) -> Vec<(AppKey, Self::Summary)>;
     fn find_summary(&self, key: &AppKey) -> Option<Self::Summary>;
-    /// Records the current state; `None` if the object was removed.
+    /// Records the current state, or `None` if the object was removed.
     fn record_state(&self, _key: &AppKey, _line: Option<&Self::Summary>) {}
-    /// Returns a digest of the state. If the digest is the same after a new observation, no event is
-    /// published.
+    /// Returns a digest of the state. No event is published if an observation doesn't change the digest.
     fn digest(line: &Self::Summary) -> u64;
     fn changed_event(line: Self::Summary) -> StreamEvent;
     fn removed_event(name: ObjectName) -> StreamEvent;
     fn subject(key: &AppKey) -> EventSubject;
 }
 
-/// Applications, each with a flag that is set if the last operation did not write anything.
+/// Applications, each with a flag that is true if the last operation did not write anything.
 struct ManagedApplications {
     service: ApplicationService,
-    /// ApplicationSet service, which provides the reasons why applications are waiting in progressive syncs.
+    /// ApplicationSet service, which knows why applications are waiting in progressive syncs.
     appsets: Option<AppSetService>,
     metrics: Arc<Metrics>,
 }
@@ -297,7 +297,7 @@ impl<S: ManagedObjects> ObjectWatch<S> {
                     self.publish_state(key, Some(line), event_buffer);
                 }
             }
-            // The engine is ending too.
+            // The engine is also stopping.
             Err(RecvError::Closed) => {}
         }
     }
@@ -325,7 +325,7 @@ impl<S: ManagedObjects> ObjectWatch<S> {
 }
 
 impl ManagedApplications {
-    /// Returns the state of an application. The flag is true if the last operation did not write anything.
+    /// Returns an application's state, and a flag that is true if the last operation did not write anything.
     fn summarize(&self, application: &Application) -> (ApplicationSummary, bool) {
         let state = application.status.operation_state.as_ref();
         let sync = state.and_then(|state| state.operation.sync.as_ref());

@@ -1,7 +1,7 @@
-//! Framing of requests, which the HTTP library doesn't expose. The library silently drops `Content-Length`
-//! from a request that also has `Transfer-Encoding`, although a proxy that trusts the length would end such a
-//! request at a different byte. The library also rejects malformed framing with an empty response, whereas
-//! this module responds with a problem.
+//! Framing of requests, which the HTTP library doesn't expose. If a request has both `Content-Length` and
+//! `Transfer-Encoding`, the library silently drops the length. A proxy that trusts the length would then see
+//! the request end at a different byte. The library also rejects malformed framing with an empty response,
+//! whereas this module responds with a problem.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use http::Uri;
 use crate::middleware::finish_response;
 use crate::problem::{Code, Problem};
 
-/// Maximum number of bytes of a header line that are stored. No valid line of the two headers is longer.
+/// Maximum number of bytes to store of a header line. No valid line of the two headers is longer.
 const LINE_MAX: usize = 256;
 /// Maximum `Content-Length` that is passed to the HTTP library, which treats lengths near the maximum of the
 /// integer type as malformed.
@@ -22,15 +22,15 @@ const LENGTH_MAX: u64 = 1 << 62;
 pub(crate) enum Framing {
     /// A `Content-Length` header, or no body.
     Length,
-    /// Chunked encoding. The parser can't determine the start of the next request, so the connection is
+    /// Chunked encoding. The parser can't determine where the next request starts, so the connection is
     /// closed after this request.
     Chunked,
-    /// Both headers, so the request is rejected.
+    /// Both headers. The request is rejected.
     Ambiguous,
 }
 
-/// Framing of the unanswered requests on a connection, in order. The library's buffer contains the heads of
-/// all these requests, which limits their number.
+/// Framing of a connection's unanswered requests, in order. The library's buffer contains the heads of all
+/// these requests, which limits their number.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FramingQueue(Arc<Mutex<VecDeque<Framing>>>);
 
@@ -45,20 +45,20 @@ impl FramingQueue {
     }
 }
 
-/// Parser of request heads, which reads the same bytes as the HTTP library.
+/// Parser for request heads. It reads the same bytes as the HTTP library.
 #[derive(Debug)]
 pub(crate) struct HeadParser {
     place: ParserState,
     line: Vec<u8>,
     length: Option<u64>,
-    /// True if the last transfer encoding is chunked; `None` if the request has no transfer encoding.
+    /// True if the last transfer encoding is chunked. `None` if the request has no transfer encoding.
     is_chunked: Option<bool>,
-    /// First problem of the head.
+    /// First problem in the head.
     problem: Option<Problem>,
     found: FramingQueue,
 }
 
-/// Rejection of a request head by this parser instead of the HTTP library.
+/// Rejection of a request head by this parser rather than by the HTTP library.
 #[derive(Debug)]
 pub(crate) struct HeadRejection {
     problem: Problem,
@@ -109,7 +109,8 @@ impl HeadParser {
         }
     }
 
-    /// Parses bytes from the connection. Stops at a head that must be rejected, and returns the rejection.
+    /// Parses bytes from the connection. Stops at the first head that must be rejected, and returns the
+    /// rejection.
     pub fn parse_bytes(&mut self, mut bytes: &[u8]) -> Option<HeadRejection> {
         loop {
             match self.place {
@@ -140,7 +141,7 @@ impl HeadParser {
         }
     }
 
-    /// Returns the problem of a head that ends with this line.
+    /// Handles the end of a line. If the line ends a head, returns the head's problem, if any.
     fn end_line(&mut self) -> Option<Problem> {
         let line = std::mem::take(&mut self.line);
         let is_cut = line.len() >= LINE_MAX;
@@ -162,7 +163,7 @@ impl HeadParser {
                 let (name, value) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
                 if name.eq_ignore_ascii_case(b"transfer-encoding") {
                     let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-                    // For a truncated line, the library checks the last encoding.
+                    // If the line was truncated, the library checks the last encoding.
                     self.is_chunked = Some(is_cut || last.trim_ascii().eq_ignore_ascii_case(b"chunked"));
                 } else if name.eq_ignore_ascii_case(b"content-length") {
                     self.parse_length(value.trim_ascii(), is_cut);
@@ -192,7 +193,7 @@ impl HeadParser {
         self.length = Some(length);
     }
 
-    /// Records a problem of a head, unless the head already has one.
+    /// Records a problem in the head, unless one was already recorded.
     fn add_problem(&mut self, problem: Problem) {
         self.problem.get_or_insert(problem);
     }

@@ -4,7 +4,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::problem::Problem;
 
-/// Returns a header that may occur only once.
+/// Returns a header that must not occur more than once.
 pub(crate) fn single_header(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();

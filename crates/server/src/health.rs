@@ -14,7 +14,7 @@ pub(crate) struct HealthResponse {
     ok: bool,
 }
 
-/// Returns success if the process is running or starting; a process that has failed exits.
+/// Returns success if the process is running or starting. A process that has failed exits instead.
 pub(crate) async fn check_liveness(call: Call) -> Result<HealthResponse, Problem> {
     match call.state.failure_reason() {
         None => Ok(HealthResponse { ok: true }),

@@ -1,4 +1,4 @@
-//! Outgoing HTTP requests, sent one at a time, each with a time limit.
+//! Outgoing HTTP requests. Each request is sent once and has a time limit.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -19,7 +19,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 type HttpsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 
-/// HTTP client. The underlying client is created on first use, because it has to load the system's trusted
+/// HTTP client. The underlying client is created on first use, because creating it loads the system's trusted
 /// certificates.
 #[derive(Default)]
 pub(crate) struct HttpClient(OnceLock<Result<HttpsClient, String>>);
@@ -50,7 +50,7 @@ fn build_client() -> Result<HttpsClient, String> {
     Ok(builder.pool_max_idle_per_host(0).retry_canceled_requests(false).build(connector))
 }
 
-/// Returns a request that posts JSON.
+/// Returns a POST request with a JSON body.
 pub(crate) fn json_request(to: &Uri, body: Bytes) -> Request<Full<Bytes>> {
     let mut request = Request::new(Full::new(body));
     *request.method_mut() = Method::POST;

@@ -1,4 +1,4 @@
-//! Limits on clients.
+//! Limits that apply to clients.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ pub struct Rate {
     pub burst: f64,
 }
 
-/// Limits on clients.
+/// Limits that apply to clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limits {
     /// Maximum number of connections; additional connections wait to be accepted. Each connection uses about
@@ -22,12 +22,12 @@ pub struct Limits {
     pub connections_per_address: usize,
     /// Maximum number of event streams.
     pub streams: usize,
-    /// Maximum size of a request head in bytes, at least 8 KiB. This is sufficient, because names have at
-    /// most 253 characters.
+    /// Maximum size of a request head in bytes; must be at least 8 KiB. This is sufficient, because names
+    /// have at most 253 characters.
     pub head_bytes: usize,
     /// Time limit for a request head, and for an idle connection.
     pub head_timeout: Duration,
-    /// Maximum size of a request body in bytes. The largest bodies are syncs of selected resources.
+    /// Maximum size of a request body in bytes. The largest bodies are requests to sync selected resources.
     pub body_bytes: usize,
     /// Time limit for a request body.
     pub body_timeout: Duration,
@@ -39,25 +39,27 @@ pub struct Limits {
     pub handshake_timeout: Duration,
     /// Time limit for open responses during shutdown.
     pub shutdown_timeout: Duration,
-    /// Rate limit for requests with the same token, or from the same signed-in user.
+    /// Rate limit for requests that use the same token or come from the same signed-in user.
     pub caller_rate: Rate,
     /// Rate limit for all authenticated requests together.
     pub total_rate: Rate,
-    /// Rate limit for all unauthenticated requests together, which prevents guessing of tokens.
+    /// Rate limit for all unauthenticated requests together, which prevents attackers from guessing tokens.
     pub unauthenticated_rate: Rate,
     /// Rate limit for page files, which are public. A view loads about twenty files from memory.
     pub page_rate: Rate,
     /// Time limit for a response from an OpenID provider.
     pub provider_timeout: Duration,
-    /// Maximum size of a response from an OpenID provider in bytes.
+    /// Maximum size of an OpenID provider's response in bytes.
     pub provider_bytes: usize,
-    /// Minimum interval between fetches of the provider's keys for tokens that specify an unknown key.
+    /// Minimum interval between fetches of the provider's keys when tokens specify an unknown key.
     pub provider_keys_interval: Duration,
     /// Rate limit for webhook events from all senders together.
     pub webhook_rate: Rate,
-    /// Maximum size of a webhook event in bytes. The next regular poll detects larger pushes.
+    /// Maximum size of a webhook event in bytes. If a push event is larger, the next regular poll detects the
+    /// push.
     pub webhook_bytes: usize,
-    /// Maximum number of webhook events that are read at the same time before their senders are verified.
+    /// Maximum number of webhook events that are being read at the same time, before their senders are
+    /// verified.
     pub webhook_bodies: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Connections: accepts and secures them, limits their number and duration, and closes them gracefully.
+//! Accepts and secures connections, limits their number and duration, and closes them gracefully.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -41,10 +41,10 @@ use crate::tls::Tls;
 use crate::tokens::Tokens;
 use crate::webhooks::{WEBHOOK_PATH, Webhooks};
 
-/// Delay before accepting connections again after the system has run out of file handles.
+/// Delay before accepting connections again after the operating system has run out of file handles.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// API server. It listens until it is closed.
+/// The API server. It listens until it is closed.
 pub struct Server {
     address: SocketAddr,
     token: Option<String>,
@@ -53,7 +53,7 @@ pub struct Server {
     accept_task: JoinHandle<()>,
 }
 
-/// State that all connections share.
+/// State shared by all connections.
 struct ConnectionContext {
     connection_counts: Arc<ConnectionCounts>,
     router: Router,
@@ -89,14 +89,14 @@ impl Server {
         });
         let accept_task = tokio::spawn(accept_connections(listener, door));
         let provider = oidc.as_ref().map(|oidc| oidc.name().to_owned());
-        // An unreachable provider does not prevent the server from starting, but is reported at startup.
+        // The server starts even if the provider is unreachable, but reports the problem.
         if let Some(oidc) = oidc {
             tokio::spawn(async move { oidc.check_provider().await });
         }
         Ok(Self { address, token, provider, state: Arc::clone(app_state), accept_task })
     }
 
-    /// Returns the token that was generated for the user who started the process, if any.
+    /// Returns the token generated for the user who started the process, if any.
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
     }
@@ -111,7 +111,7 @@ impl Server {
         self.address
     }
 
-    /// Stops listening and waits for open responses to complete.
+    /// Stops listening, and waits for open responses to complete.
     pub async fn close(mut self) {
         self.state.shut_down();
         let _ = (&mut self.accept_task).await;
@@ -125,7 +125,7 @@ impl Drop for Server {
     }
 }
 
-/// Returns the accepted tokens, and the token that was generated for the user who started the process.
+/// Returns the accepted tokens, and the token generated for the user who started the process.
 fn load_tokens(settings: &Settings) -> Result<(Option<Tokens>, Option<String>), ServerError> {
     match (&settings.tokens, &settings.owner) {
         (Some(path), _) => Ok((Some(Tokens::open(path)?), None)),
@@ -137,16 +137,16 @@ fn load_tokens(settings: &Settings) -> Result<(Option<Tokens>, Option<String>), 
     }
 }
 
-/// Returns the OpenID provider.
+/// Returns the OpenID provider, if one is configured.
 fn load_oidc(settings: &Settings) -> Result<Option<Arc<Oidc>>, ServerError> {
     let open = |path: &PathBuf| Oidc::load(path, settings.is_local_only(), &settings.limits);
     Ok(settings.oidc.as_ref().map(open).transpose()?.map(Arc::new))
 }
 
-/// Permits of a connection: one from the total limit, and one from the limit of its address.
+/// A connection's permits: one counts toward the total limit, and one toward the limit for its address.
 type ConnectionPermits = (OwnedSemaphorePermit, AddressPermit);
 
-/// Number of connections by address.
+/// Number of connections from each address.
 #[derive(Default)]
 struct ConnectionCounts(Mutex<HashMap<IpAddr, usize>>);
 
@@ -242,7 +242,7 @@ where
     let service = service_fn(|request: Request<Incoming>| {
         let (router, framing) = (router.clone(), framings.next());
         let checked = check_request(&request, framing, limits);
-        // The body of a rejected request may still arrive.
+        // The rejected request's body may still arrive.
         let is_last = framing != Framing::Length || checked.is_err();
         async move {
             let mut answer = match checked {
@@ -276,7 +276,7 @@ where
     }
 }
 
-/// Rejects requests that servers and proxies may interpret differently, and requests with an oversized body.
+/// Rejects requests that servers and proxies may interpret differently, and requests whose body is too large.
 fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits) -> Result<(), Problem> {
     let mut hosts = request.headers().get_all(HOST).iter();
     match (hosts.next(), hosts.next()) {
@@ -295,7 +295,7 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
         }
         _ => {}
     }
-    // A valid Host header doesn't contain a user, so a target that contains one differs as well.
+    // A valid Host header doesn't contain a user name, so a target with a user name never matches the header.
     let host = request.headers().get(HOST).map(HeaderValue::as_bytes).unwrap_or_default();
     let is_other = |authority: &Authority| !authority.as_str().as_bytes().eq_ignore_ascii_case(host);
     if request.uri().authority().is_some_and(is_other) {
@@ -308,8 +308,8 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
             "the request has Content-Length and Transfer-Encoding; send one of them",
         ));
     }
-    // Check this on every route, even if the body would not be read, because the sender may mean the body to
-    // be another request.
+    // Check this on every route, even if the route doesn't read the body, because the sender may intend the
+    // body to be read as another request.
     let limit = match request.uri().path() {
         WEBHOOK_PATH => limits.webhook_bytes,
         _ => limits.body_bytes,
@@ -320,7 +320,7 @@ fn check_request(request: &Request<Incoming>, framing: Framing, limits: &Limits)
     }
 }
 
-/// Returns true for `host` and `host:port`.
+/// Returns true if the header has the form `host` or `host:port`.
 fn is_valid_host(header: &HeaderValue) -> bool {
     let Ok(text) = header.to_str() else { return false };
     let authority: Option<Authority> = text.parse().ok().filter(|_| !text.contains('@'));
@@ -330,7 +330,7 @@ fn is_valid_host(header: &HeaderValue) -> bool {
         Some(address) => address.parse::<Ipv6Addr>().is_ok(),
         None => !host.is_empty() && !host.contains(['[', ']']),
     };
-    // The port in an authority may be any text. It may also be missing after the colon (RFC 3986).
+    // The port in an authority can be any text. After the colon, it may also be missing (RFC 3986).
     let is_number = |port: &str| {
         port.bytes().all(|byte| byte.is_ascii_digit()) && (port.is_empty() || port.parse::<u16>().is_ok())
     };

@@ -21,12 +21,12 @@ use crate::route::{CheckedRequest, Route};
 use crate::tokens::AuthContext;
 use crate::webhooks::Webhooks;
 
-/// Key for counting unauthenticated requests.
+/// Key under which all unauthenticated requests are counted.
 const SHARED_KEY: &str = "";
-/// Header with which a client resumes an event stream.
+/// Header that a client sends to resume an event stream.
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// Middleware before every route.
+/// Middleware that runs before every route.
 pub(crate) struct Middleware {
     pub state: Arc<AppState>,
     authenticator: Arc<Authenticator>,
@@ -130,7 +130,7 @@ impl Middleware {
         }
     }
 
-    /// Counts an unauthenticated request. This limit does not affect authenticated callers.
+    /// Counts an unauthenticated request. The limit for these requests does not affect authenticated callers.
     pub fn count_unauthenticated(&self, now: Instant) -> Result<(), Problem> {
         check_rate(self.unauthenticated_limiter.count_request(SHARED_KEY, now))
     }
@@ -156,7 +156,7 @@ impl Middleware {
                 }
                 Ok((by, pass))
             }
-            // Malformed requests are answered with their error before authentication.
+            // Malformed requests get an error response before authentication.
             Err(problem) if problem.code == Code::BadRequest => Err(problem),
             Err(problem) => Err(self.count_unauthenticated(now).err().unwrap_or(problem)),
         }
@@ -170,12 +170,12 @@ impl Middleware {
     async fn read_body(&self, request: Request<Body>, limit: usize) -> Result<Bytes, Problem> {
         let media = single_header(request.headers(), &header::CONTENT_TYPE)?.unwrap_or_default();
         let media = media.split(';').next().unwrap_or_default().trim();
-        // The type is required even for an empty body, because a foreign page in a browser cannot send it
-        // without a preflight request.
+        // Require the type even for an empty body. A foreign page in a browser cannot set it without a
+        // preflight request.
         if !media.eq_ignore_ascii_case("application/json") {
             return Err(Problem::new(Code::NotJson, format!("unsupported Content-Type {media:?}")));
         }
-        // The length in the head has already been checked, but a chunked body has no length.
+        // The length in the head has already been checked, but a chunked body doesn't have a length.
         let reading = Limited::new(request.into_body(), limit).collect();
         match tokio::time::timeout(self.limits.body_timeout, reading).await {
             Ok(Ok(body)) => Ok(body.to_bytes()),
@@ -186,13 +186,13 @@ impl Middleware {
     }
 }
 
-/// Returns the problem of a body that is too large.
+/// Returns the problem for a body that is too large.
 pub(crate) fn too_large_problem(limit: usize) -> Problem {
     Problem::new(Code::TooLarge, format!("the body is longer than {limit} bytes"))
 }
 
-/// Security headers of every response. They tell browsers that the response is data, is private, and must not
-/// be cached.
+/// Security headers for every response. They tell browsers that the response is private data and must not be
+/// cached.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CACHE_CONTROL, HeaderValue::from_static("no-store")),
     (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),

@@ -10,10 +10,10 @@ use crate::access::{Access, Role};
 use crate::problem::Problem;
 use crate::route::{ResponseContent, Route};
 
-/// Location of the schemas of named types in the description.
+/// Location of the named types' schemas in the description.
 const SCHEMAS: &str = "/components/schemas";
 
-/// Returns the description of these routes.
+/// Returns the OpenAPI description of the given routes.
 pub(crate) fn describe_routes(routes: &[Route]) -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.definitions_path = SCHEMAS.into();
@@ -61,7 +61,7 @@ fn describe_route(
     let content = match route.content {
         ResponseContent::Json(shape) => json!({"application/json": {"schema": shape(answered)}}),
         ResponseContent::Text(media) => json!({media: {"schema": {"type": "string"}}}),
-        // The OpenAPI version that can describe single events is too new for most tools.
+        // The OpenAPI version that can describe individual events is too new for most tools.
         ResponseContent::Events(shape) => {
             json!({"text/event-stream": {"schema": {"type": "string"}, "x-event-data": shape(answered)}})
         }
@@ -101,7 +101,7 @@ fn describe_route(
     described.into()
 }
 
-/// Describes the path parameters, then the query parameters.
+/// Describes the path parameters, followed by the query parameters.
 fn describe_parameters(route: &Route) -> Vec<Value> {
     let named = route.path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
     let of_path =

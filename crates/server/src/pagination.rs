@@ -17,23 +17,23 @@ const LIMIT_MAX: u32 = 500;
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "{T}Page")]
 pub(crate) struct Page<T> {
-    /// Items in order.
+    /// Items, in order.
     pub items: Vec<T>,
     /// Value of the `page` parameter for the next page; absent on the last page.
     pub next: Option<String>,
-    /// Current total number of items on all pages.
+    /// Total number of items on all pages at the time of the request.
     #[serde(rename = "total")]
     pub matching: u64,
 }
 
-/// Adds the range of a `limit` to its schema.
+/// Adds the bounds of `limit` to its schema.
 pub(crate) fn add_limit_bounds(schema: &mut Schema) {
     for (name, value) in [("minimum", 1), ("maximum", LIMIT_MAX), ("default", DEFAULT_LIMIT)] {
         schema.insert(name.to_owned(), value.into());
     }
 }
 
-/// Returns the number of items on a page.
+/// Returns the requested number of items on a page, or the default.
 pub(crate) fn parse_limit(requested: Option<u32>) -> Result<usize, Problem> {
     match requested.unwrap_or(DEFAULT_LIMIT) {
         limit @ 1..=LIMIT_MAX => Ok(usize::try_from(limit).unwrap_or(1)),
@@ -47,7 +47,7 @@ pub(crate) fn encode_position(of: &impl Serialize, place: &impl Serialize) -> St
     BASE64_URL_SAFE_NO_PAD.encode(text)
 }
 
-/// Decodes a position. Returns an error if it belongs to another list.
+/// Decodes a position. Returns an error if the position belongs to another list.
 pub(crate) fn decode_position<T: DeserializeOwned>(of: &impl Serialize, word: &str) -> Result<T, Problem> {
     let foreign = || {
         Problem::bad_request(

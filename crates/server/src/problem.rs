@@ -1,4 +1,4 @@
-//! Error responses of the API.
+//! Error responses from the API.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tidegate_service::error::{ErrorCategory, ServiceError};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
-    /// The request is invalid.
+    /// The request has no valid token or session.
     BadRequest,
     /// The request has no token or session, or the token or session is not valid.
     Unauthorized,
@@ -129,7 +129,7 @@ impl Problem {
         Self { retry_after_seconds: Some(seconds), ..self }
     }
 
-    /// Returns the HTTP response.
+    /// Converts the problem to an HTTP response.
     pub(crate) fn to_response(&self) -> Response<Body> {
         let body = serde_json::to_vec(self).unwrap_or_default();
         let mut answer = Response::new(Body::from(body));
@@ -174,7 +174,7 @@ impl From<ServiceError> for Problem {
         };
         let problem = Self::new(code, error.to_string());
         match error {
-            // The reason is not the caller's role.
+            // The caller's role is not the reason.
             ServiceError::NotAllowed { .. } => Self { next: APPROVERS_ADVICE.to_owned(), ..problem },
             ServiceError::NotAnOperation { id, is_run: true, .. } => {
                 Self { next: format!("use /api/v1/runs/{id}"), ..problem }

@@ -1,4 +1,4 @@
-//! Query parameters of requests, parsed according to the Rust type that describes them.
+//! Query parameters, parsed according to the Rust type that describes them.
 
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
@@ -11,8 +11,8 @@ use serde_json::{Map, Value, json};
 
 use crate::problem::Problem;
 
-/// Maximum length of a query in bytes. A reason may have 1024 characters, each encoded in up to 12 bytes, and
-/// some providers use long authorization codes.
+/// Maximum length of a query in bytes. A reason may have 1024 characters, each of which takes up to 12 bytes
+/// when encoded, and some providers use long authorization codes.
 const QUERY_MAX: usize = 16 << 10;
 
 /// A request without parameters.
@@ -29,11 +29,11 @@ enum ValueType {
     TextList,
 }
 
-/// Query parameters of a route.
+/// Parser for a route's query parameters.
 #[derive(Debug)]
 pub(crate) struct QueryParser<Q> {
     fields: BTreeMap<String, ValueType>,
-    /// True if a third party builds the query and may add parameters.
+    /// True if a third party builds the query and may therefore add parameters.
     can_ignore_unknown: bool,
     marker: PhantomData<fn() -> Q>,
 }
@@ -47,7 +47,7 @@ impl<Q: JsonSchema + DeserializeOwned> QueryParser<Q> {
         Self { fields: fields.collect(), can_ignore_unknown: false, marker: PhantomData }
     }
 
-    /// Creates a parser for queries built by a third party, which may add parameters.
+    /// Creates a parser for queries that are built by a third party, which may add parameters.
     pub fn ignoring_unknown() -> Self {
         Self { can_ignore_unknown: true, ..Self::new() }
     }
@@ -90,23 +90,23 @@ impl<Q: JsonSchema + DeserializeOwned> QueryParser<Q> {
     }
 }
 
-/// Returns the schema of a value that counts as set.
+/// Returns the schema of a value that is considered to be set.
 fn present_schema() -> Value {
     json!({"not": {"enum": [null, []]}})
 }
 
-/// Returns a schema that matches objects with both of two fields, for use in `not`.
+/// Returns a schema that matches objects in which both fields are set, for use in `not`.
 pub(crate) fn both_schema(one: &str, other: &str) -> Value {
     json!({"required": [one, other], "properties": {one: present_schema(), other: present_schema()}})
 }
 
-/// Returns schemas that match objects with exactly one of two fields, for use in `oneOf`.
+/// Returns schemas that match objects in which exactly one of the two fields is set, for use in `oneOf`.
 pub(crate) fn exactly_one_schema(one: &str, other: &str) -> Value {
     let with = |name: &str| json!({"required": [name], "properties": {name: present_schema()}});
     json!([with(one), with(other)])
 }
 
-/// Returns the schema of a query, without references.
+/// Returns a query's schema, without references.
 pub(crate) fn inline_schema<Q: JsonSchema>() -> Schema {
     let settings = SchemaSettings::draft2020_12().with(|settings| {
         settings.inline_subschemas = true;

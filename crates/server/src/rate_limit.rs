@@ -1,4 +1,4 @@
-//! Rate limits, implemented as token buckets: a bucket fills over time, and every request takes a token from
+//! Rate limits, implemented as token buckets. A bucket fills over time, and each request takes a token from
 //! it.
 
 use std::collections::HashMap;
@@ -27,7 +27,7 @@ impl Bucket {
         self.tokens + passed * rate.per_second >= rate.burst
     }
 
-    /// Takes one token. If there is no token, returns the time until one is available.
+    /// Takes one token. If the bucket is empty, returns the time until a token is available.
     fn take_token(&mut self, rate: Rate, now: Instant) -> Result<(), Duration> {
         let passed = now.saturating_duration_since(self.refilled_at).as_secs_f64();
         self.tokens = (self.tokens + passed * rate.per_second).min(rate.burst);
@@ -41,7 +41,7 @@ impl Bucket {
     }
 }
 
-/// Number of buckets above which full buckets are removed. A full bucket is equivalent to a new bucket.
+/// Maximum number of buckets before full ones are removed. A full bucket is equivalent to a new one.
 const BUCKETS_MAX: usize = 1024;
 
 /// Buckets by name: one for each token and each signed-in user.
@@ -56,7 +56,7 @@ impl RateLimiter {
         Self { rate, buckets: Mutex::default() }
     }
 
-    /// Counts a request. If it exceeds the limit, returns the time to wait as the error.
+    /// Counts a request. If the request exceeds the limit, returns an error with the time to wait.
     pub fn count_request(&self, name: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         match buckets.get_mut(name) {
@@ -95,10 +95,10 @@ mod tests {
         assert_eq!(gauge.count_request("ben", begin), Ok(()), "others have their own");
         assert_eq!(gauge.count_request("ann", begin + Duration::from_millis(500)), Ok(()));
         assert!(gauge.count_request("ann", begin + Duration::from_millis(500)).is_err());
-        // A pause fills the bucket, but only up to its burst.
+        // A pause fills the bucket, but not beyond its burst.
         let later = begin + Duration::from_secs(3600);
         assert_eq!((0..9).filter(|_| gauge.count_request("ann", later).is_ok()).count(), 3);
-        // If the clock goes backwards, tokens are not lost.
+        // No tokens are lost if the clock goes backwards.
         assert!(gauge.count_request("ann", begin).is_err());
     }
 

@@ -1,4 +1,5 @@
-//! Rows of the route table: path, permissions, request and response types, and the handler.
+//! Rows of the route table. Each row contains the path, the permissions, the request and response types, and
+//! the handler.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,14 +36,14 @@ pub(crate) struct CheckedRequest {
     pub sender: Option<Sender>,
 }
 
-/// A request in the form that handlers receive.
+/// A request as passed to handlers.
 pub(crate) struct Call<Q = NoParameters, B = NoParameters> {
     pub state: Arc<AppState>,
     pub query: Q,
     pub body: B,
     pub caller: Caller,
-    /// Authentication of the caller. Long responses use it to check that the caller may still receive the
-    /// rest.
+    /// Authentication of the caller. Handlers of long-lived responses use it to check that the caller may
+    /// still receive the rest.
     pub auth: AuthContext,
     /// Origin of the request.
     pub origin: RequestOrigin,
@@ -65,17 +66,17 @@ pub(crate) type HandlerResult = Result<Response<Body>, Problem>;
 type HandlerFuture = Pin<Box<dyn Future<Output = HandlerResult> + Send>>;
 type Handler = Box<dyn Fn(CheckedRequest) -> HandlerFuture + Send + Sync>;
 
-/// Function that generates the schema of a type.
+/// Function that generates a type's schema.
 pub(crate) type SchemaFn = fn(&mut SchemaGenerator) -> Schema;
 
 /// Content of a successful response.
 #[derive(Clone, Copy)]
 pub(crate) enum ResponseContent {
-    /// JSON with this schema.
+    /// JSON that matches this schema.
     Json(SchemaFn),
-    /// Text of this media type.
+    /// Text with this media type.
     Text(&'static str),
-    /// Server-sent events, with JSON of this schema as their data.
+    /// Server-sent events. Their data is JSON that matches this schema.
     Events(SchemaFn),
 }
 
@@ -83,9 +84,9 @@ pub(crate) enum ResponseContent {
 pub(crate) struct Route {
     pub method: Method,
     pub path: &'static str,
-    /// Operation id of the API description.
+    /// Operation ID in the API description.
     pub id: &'static str,
-    /// Summary of the API description.
+    /// Summary in the API description.
     pub summary: &'static str,
     pub access: Access,
     /// Query parameters, as an object schema.
@@ -104,23 +105,23 @@ impl Route {
         (self.handler)(request)
     }
 
-    /// Permits everyone, without a rate limit.
+    /// Allows everyone, without a rate limit.
     pub fn probe(self) -> Self {
         Self { access: Access::Probe, ..self }
     }
 
-    /// Permits everyone; the response contains the caller's identity.
+    /// Allows everyone. If the caller is authenticated, the response contains the caller's identity.
     pub fn optional_auth(self) -> Self {
         Self { access: Access::OptionalAuth, ..self }
     }
 
-    /// Permits everyone.
+    /// Allows everyone.
     pub fn public(self) -> Self {
         Self { access: Access::Public, ..self }
     }
 }
 
-/// Path, operation id and summary.
+/// Path, operation ID and summary.
 pub(crate) type RouteInfo = (&'static str, &'static str, &'static str);
 
 /// Creates a GET route with a JSON response.
@@ -147,7 +148,7 @@ where
     build_get_route(text, content, QueryParser::new(), handler)
 }
 
-/// Creates a GET route that redirects browsers; `question` parses the query.
+/// Creates a GET route that redirects browsers. `question` parses the query.
 pub(crate) fn redirect_route<Q, F, Fut>(words: RouteInfo, question: QueryParser<Q>, handler: F) -> Route
 where
     Q: DeserializeOwned + JsonSchema + Send + 'static,
@@ -280,7 +281,7 @@ where
     }
 }
 
-/// Creates a POST route for a signed event. `B` is the type of the body in the generic format.
+/// Creates a POST route for signed events. `B` is the body type in the generic format.
 pub(crate) fn webhook_route<B, A, F, Fut>((path, id, summary): RouteInfo, handler: F) -> Route
 where
     B: JsonSchema,
@@ -312,10 +313,10 @@ where
     }
 }
 
-/// Parses a body. An empty body is treated as an empty object.
+/// Parses a body. Treats an empty body as an empty object.
 fn read_body<B: DeserializeOwned>(body: &[u8]) -> Result<B, Problem> {
     let body = if body.iter().all(u8::is_ascii_whitespace) { b"{}" } else { body };
-    // Reject an array, because it would be parsed as the fields in order.
+    // Reject an array, because the parser would assign its items to the fields in order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad_request("the body is not a JSON object"));
     }
@@ -332,7 +333,7 @@ pub(crate) fn json_response(status: StatusCode, value: &impl Serialize) -> Handl
     Ok(text_response(status, "application/json", body))
 }
 
-/// Returns a complete response.
+/// Returns a complete response with a text body.
 pub(crate) fn text_response(
     status: StatusCode,
     media: &'static str,

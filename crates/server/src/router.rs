@@ -1,4 +1,4 @@
-//! Router: the routes in the table, the page, and responses to all other requests.
+//! The router, which serves the routes in the table and the page, and responds to all other requests.
 
 use std::sync::Arc;
 
@@ -14,12 +14,12 @@ use crate::page;
 use crate::problem::{Code, Problem};
 use crate::route::Route;
 
-/// Returns the router of a route table.
+/// Builds the router for a route table.
 pub(crate) fn build_router(middleware: &Arc<Middleware>, routes: Vec<Route>) -> Router {
     let mut router = Router::new();
     for route in routes {
         let (path, route, middleware) = (route.path, Arc::new(route), Arc::clone(middleware));
-        // The table contains only methods that can be converted.
+        // All methods in the table can be converted.
         let Ok(filter) = MethodFilter::try_from(route.method.clone()) else { continue };
         let answer = move |names: Result<RawPathParams, RawPathParamsRejection>, request: Request<Body>| async move {
             let answer = finish_response(middleware.handle_request(&route, names, request).await);

@@ -59,7 +59,7 @@ pub(crate) fn routes() -> Vec<Route> {
     of_the_process.into_iter().chain([metrics, webhook]).chain(of_the_service.into_iter().flatten()).collect()
 }
 
-/// Returns the description of all routes.
+/// Returns the OpenAPI description of all routes.
 pub fn openapi_description() -> Value {
     describe_routes(&routes())
 }

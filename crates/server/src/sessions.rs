@@ -1,8 +1,8 @@
-//! Sessions of the page, which replace the token in a browser for a few hours.
+//! Page sessions, which replace the token in a browser for a few hours.
 //!
 //! The browser stores a secret in a cookie that scripts cannot read. The server stores only the secret's
-//! digest and the principal: a token, or a user whom a provider has authenticated. When a token is revoked,
-//! its sessions end. Sessions are stored only in memory, so they end with the process.
+//! digest and the principal: either a token, or a user who was authenticated by a provider. Revoking a token
+//! ends its sessions. Sessions are stored only in memory, so they end with the process.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,18 +15,19 @@ use tokio::time::Instant;
 
 use crate::access::Person;
 
-/// Maximum lifetime of a session, which covers a working day.
+/// Maximum lifetime of a session. It covers a working day.
 pub(crate) const LIFETIME_MAX: Duration = Duration::from_secs(12 * 60 * 60);
 /// Maximum idle time of a session. A view with an event stream keeps the session active.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// Maximum number of sessions per token or user. A new session replaces the least recently used session.
+/// Maximum number of sessions per token or user. Beyond this number, a new session replaces the least
+/// recently used one.
 const SESSIONS_PER_PRINCIPAL_MAX: usize = 32;
-/// Maximum number of sessions.
+/// Maximum number of sessions of all tokens and users.
 const SESSIONS_MAX: usize = 1024;
 /// Maximum length of a secret in bytes.
 const SECRET_MAX: usize = 128;
 
-/// Returns a random secret as a string; `None` if the system cannot provide random numbers.
+/// Returns a random secret, or `None` if the system cannot provide random numbers.
 pub(crate) fn generate_secret() -> Option<String> {
     let mut bytes = [0_u8; 32];
     getrandom::fill(&mut bytes).ok()?;
@@ -39,12 +40,12 @@ fn session_key(secret: &str) -> SessionKey {
     Sha256::digest(secret.as_bytes()).into()
 }
 
-/// Token or user that a session belongs to.
+/// Token or user to which a session belongs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Principal {
     /// A token, by its digest.
     Token([u8; 32]),
-    /// A user whom a provider has authenticated.
+    /// A user who was authenticated by a provider.
     Person(Arc<Person>),
 }
 
@@ -87,8 +88,8 @@ impl Sessions {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Creates a session of at most `lifetime` (capped at 12 h) and returns it with its secret; `None` if the system cannot
-    /// provide random numbers.
+    /// Creates a session that lasts at most `lifetime` (capped at 12 h). Returns the session and its secret,
+    /// or `None` if the system cannot provide random numbers.
     pub fn open(
         self: &Arc<Self>,
         principal: Principal,
@@ -119,7 +120,7 @@ impl Sessions {
         Some((open, secret))
     }
 
-    /// Returns the open session with this secret.
+    /// Returns the open session with the given secret.
     pub fn get(self: &Arc<Self>, secret: &str, now: Instant) -> Option<OpenSession> {
         if secret.len() > SECRET_MAX {
             return None;
@@ -145,7 +146,7 @@ fn remove_oldest(all: &mut HashMap<SessionKey, Session>, among: impl Fn(&Session
 }
 
 impl OpenSession {
-    /// Returns the principal.
+    /// Returns the token or user to which the session belongs.
     pub fn principal(&self) -> &Principal {
         &self.principal
     }
@@ -160,7 +161,7 @@ impl OpenSession {
         self.expires_at.saturating_duration_since(now)
     }
 
-    /// Returns true if the session is still open. The call counts as use of the session.
+    /// Returns true if the session is still open. Calling this function counts as using the session.
     pub fn is_active(&self, now: Instant) -> bool {
         let mut all = self.sessions.lock_sessions();
         let session = all.get_mut(&self.key).filter(|session| !session.is_expired(now));
@@ -196,7 +197,7 @@ mod tests {
         }
         let found = sessions.get(&secret, begin).unwrap();
         assert_eq!((found.principal(), found.csrf()), (&TOKEN, open.csrf()));
-        // A session that is used every half hour lasts twelve hours.
+        // A session that is used every half hour expires after twelve hours.
         let mut now = begin;
         while now + IDLE_TIMEOUT / 2 < begin + LIFETIME_MAX {
             now += IDLE_TIMEOUT / 2;
@@ -205,7 +206,7 @@ mod tests {
         assert!(found.remaining_lifetime(now) <= IDLE_TIMEOUT / 2);
         now += IDLE_TIMEOUT / 2;
         assert!(!found.is_active(now) && sessions.get(&secret, now).is_none());
-        // A session that is not used lasts an hour.
+        // A session that is not used expires after one hour.
         let (open, secret) = self::open_session(&sessions, TOKEN, now);
         now += IDLE_TIMEOUT;
         assert!(!open.is_active(now) && sessions.get(&secret, now).is_none());

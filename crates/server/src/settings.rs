@@ -1,4 +1,4 @@
-//! Settings of the API server.
+//! Settings for the API server.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -6,28 +6,28 @@ use std::path::PathBuf;
 use crate::error::ServerError;
 use crate::limits::Limits;
 
-/// Settings of the API server.
+/// Settings for the API server.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Address to listen on; port 0 selects any free port.
+    /// Address to listen on. Port 0 selects any free port.
     pub listen: SocketAddr,
     /// Token file. Without a token file, callers on this machine have read access.
     pub tokens: Option<PathBuf>,
-    /// OpenID provider settings for signing in on the page. Without these settings, the server accepts only
-    /// tokens.
+    /// OpenID provider settings for signing in on the page. Without these settings, users can only sign in
+    /// with tokens.
     pub oidc: Option<PathBuf>,
-    /// User who started the process. If there is no token file, a token is generated for this user, and all other users are
-    /// denied access.
+    /// User who started the process. If there is no token file, the server generates a token for this user
+    /// and denies access to all other users.
     pub owner: Option<String>,
     /// Webhook secrets: a file, or a folder of files. Without secrets, webhooks are disabled.
     pub webhooks: Option<PathBuf>,
     /// TLS certificate and key.
     pub tls: Option<TlsFiles>,
-    /// Limits on clients.
+    /// Limits that apply to clients.
     pub limits: Limits,
 }
 
-/// TLS certificate and key in PEM. Both are reloaded when they change.
+/// TLS certificate and key in PEM. Both files are read again when they change.
 #[derive(Clone, Debug)]
 pub struct TlsFiles {
     /// Certificate with its chain.
@@ -37,7 +37,7 @@ pub struct TlsFiles {
 }
 
 impl Settings {
-    /// Creates settings for an address with default limits.
+    /// Creates settings with the given address and default limits.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listen,
@@ -59,7 +59,7 @@ impl Settings {
         Ok(())
     }
 
-    /// Returns true if the server listens only on this machine.
+    /// Returns true if the server only listens on this machine.
     pub(crate) fn is_local_only(&self) -> bool {
         self.listen.ip().to_canonical().is_loopback()
     }

@@ -1,5 +1,5 @@
-//! Connections that are closed if the peer doesn't read for too long, or if it sends a request that the HTTP
-//! library would reject without giving a reason.
+//! Connections with a stall timeout. They are closed if the peer doesn't read for too long, or if it sends a
+//! request that the HTTP library would reject without giving a reason.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -11,7 +11,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::framing::HeadParser;
 
-/// A connection with a timeout for a peer that does not read.
+/// A connection that times out if the peer does not read.
 pub(crate) struct StallTimeout<S> {
     inner: S,
     stall_timeout: Duration,
@@ -28,7 +28,7 @@ impl<S> StallTimeout<S> {
         Self { inner, stall_timeout, timer: None, head_parser: None, rejection: None }
     }
 
-    /// Adds a parser of request heads.
+    /// Adds a parser for request heads.
     pub fn with_head_parser(self, heads: HeadParser) -> Self {
         Self { head_parser: Some(heads), ..self }
     }
@@ -46,12 +46,12 @@ impl<S> StallTimeout<S> {
 }
 
 impl<S: AsyncWrite + Unpin> StallTimeout<S> {
-    /// Sends the response to a rejected head, and returns the error that ends the connection.
+    /// Sends the response to a rejected head. Returns the error that ends the connection.
     fn reject(&mut self, cx: &mut Context<'_>) -> io::Error {
         let response = self.rejection.as_mut().map(std::mem::take).unwrap_or_default();
-        // While an earlier response is incomplete, the client would treat this response as a part of it.
+        // If an earlier response is incomplete, the client would treat this response as part of it.
         if self.timer.is_none() {
-            // Nothing else is waiting to be sent, so the response fits into the send buffer.
+            // Nothing else is waiting to be sent, so the response fits in the send buffer.
             let _ = Pin::new(&mut self.inner).poll_write(cx, &response);
             let _ = Pin::new(&mut self.inner).poll_shutdown(cx);
         }
@@ -73,7 +73,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for StallTimeout<S> {
             into.set_filled(before.saturating_add(visible));
             this.rejection = Some(rejection.into_response());
             if visible > 0 {
-                // The server answers earlier requests before the rejected one.
+                // The server responds to earlier requests before it responds to the rejected one.
                 return Poll::Ready(Ok(()));
             }
         }

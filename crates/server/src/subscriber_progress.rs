@@ -8,15 +8,15 @@ use std::path::{Path, PathBuf};
 
 use tidegate_executor::{Engine, EngineError, Event, EventCursor};
 
-/// Progress of a subscriber.
+/// A subscriber's progress.
 pub(crate) struct SubscriberProgress {
     path: PathBuf,
     cursor: EventCursor,
 }
 
 impl SubscriberProgress {
-    /// Loads the progress. A new subscriber starts after all recorded events. If the file cannot be read, the
-    /// subscriber also starts at that point, and a warning is logged.
+    /// Loads the progress. A new subscriber starts after all recorded events. The same applies if the file
+    /// cannot be read; in that case, a warning is logged.
     pub async fn open(folder: &Path, name: &str, engine: &Engine) -> Result<Self, EngineError> {
         let recorded = engine.log_end().await?;
         let path = folder.join(format!("{name}.json"));
@@ -31,7 +31,8 @@ impl SubscriberProgress {
             }
         };
         let progress = Self { path, cursor };
-        // With this file, the subscriber is no longer new the next time the process starts.
+        // Create the file, so that the subscriber is no longer considered new at the next start of the
+        // process.
         progress.write().await;
         Ok(progress)
     }
@@ -54,7 +55,7 @@ impl SubscriberProgress {
     }
 }
 
-/// Removes the progress of all subscribers except the named ones.
+/// Removes the progress of all subscribers that are not in `named`.
 pub(crate) fn remove_other_progress(folder: &Path, named: BTreeSet<&str>) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for path in entries.flatten().map(|entry| entry.path()) {

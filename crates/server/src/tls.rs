@@ -1,4 +1,4 @@
-//! TLS: certificate and key from files, reloaded when they change.
+//! TLS with a certificate and key from files, which are read again when they change.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use crate::error::ServerError;
 use crate::settings::TlsFiles;
 
-/// Minimum interval between checks of the files. Checks happen when a new connection is opened.
+/// Minimum interval between checks of the files. A check takes place when a new connection is opened.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 /// Permission bits that allow other users to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
@@ -44,8 +44,8 @@ impl Tls {
         Ok(Self { files: files.clone(), loaded: Mutex::new(read) })
     }
 
-    /// Returns the configuration for a new connection. If the files can no longer be used, their previous content stays in
-    /// effect.
+    /// Returns the configuration for a new connection. If the files can no longer be used, their previous
+    /// content remains in effect.
     pub fn config(&self, now: Instant) -> Arc<ServerConfig> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(read.checked_at) >= CHECK_INTERVAL {
@@ -53,7 +53,7 @@ impl Tls {
             let from = file_versions(&self.files);
             if from != read.versions {
                 match self::load_config(&self.files) {
-                    // While the pair is being replaced, one file may be newer than the other. The next check
+                    // While both files are being replaced, one may be newer than the other. The next check
                     // reads both files again.
                     Ok(config) => (read.config, read.versions) = (config, from),
                     Err(error) => {
@@ -105,7 +105,7 @@ fn read_file(path: &Path) -> Result<Vec<u8>, ServerError> {
     fs::read(path).map_err(|source| ServerError::ReadFile { path: path.to_owned(), source })
 }
 
-/// Rejects a file that everyone can read or that other users can write.
+/// Rejects a file that everyone can read or that other users can write to.
 pub(crate) fn check_permissions(
     path: &Path,
     found: &fs::Metadata,

@@ -1,4 +1,4 @@
-//! Tokens of callers, from a file with one line per token.
+//! Callers' tokens, from a file with one line per token.
 //!
 //! ```text
 //! # NAME   ROLE       the token, or its SHA-256
@@ -6,7 +6,7 @@
 //! grafana  read-only  sha256:…
 //! ```
 //!
-//! The file is reloaded when it changes, so that a token can be revoked.
+//! The file is read again when it changes, so that tokens can be revoked.
 
 use std::fs::{self, Metadata};
 use std::io;
@@ -24,29 +24,30 @@ use crate::access::{Caller, Role};
 use crate::error::ServerError;
 use crate::sessions::OpenSession;
 
-/// Minimum length of a clear-text token in bytes. Random text of this length cannot be guessed.
+/// Minimum length of a plain-text token in bytes. Random text of this length cannot be guessed.
 const TOKEN_MIN: usize = 24;
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 1024;
-/// Maximum length of a name.
+/// Maximum length of a name in bytes.
 const NAME_MAX: usize = 64;
-/// Reserved names with a special meaning in records and lists of approvers: any approver other than the
-/// requester, automated syncs, and progressive syncs of ApplicationSets.
+/// Reserved names. In records and lists of approvers, they represent any approver other than the requester,
+/// automated syncs, and the progressive syncs of ApplicationSets.
 const RESERVED_NAMES: [&str; 3] =
     [approval::OTHERS_APPROVER, "automated", rollout_operation::ROLLOUT_REQUESTER];
 /// Maximum size of the file in bytes.
 const FILE_MAX: u64 = 1 << 20;
-/// Minimum interval between checks of the file, while requests are arriving or responses are in progress.
+/// Minimum interval between checks of the file. It is checked while requests arrive or responses are in
+/// progress.
 pub(crate) const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Permission bits that allow other users to write, or everyone to read.
 const OTHERS_WRITE: u32 = 0o022;
 const ALL_READ: u32 = 0o004;
 const PERMISSION_BITS: u32 = 0o777;
 
-/// Tokens from a file, or the generated token of this process.
+/// Tokens from a file, or the token that was generated for this process.
 #[derive(Debug)]
 pub(crate) struct Tokens {
-    /// Path of the file; `None` for this process's generated token.
+    /// Path of the file, or `None` for the generated token.
     path: Option<PathBuf>,
     loaded: Mutex<LoadedTokens>,
 }
@@ -55,7 +56,7 @@ pub(crate) struct Tokens {
 struct LoadedTokens {
     tokens: Arc<[TokenEntry]>,
     version: Option<FileVersion>,
-    /// Version of the file that could not be read. The failure was already reported.
+    /// Version of the file that could not be read and was already reported.
     failed_version: Option<Option<FileVersion>>,
     checked_at: Instant,
 }
@@ -87,7 +88,7 @@ impl Tokens {
         Ok(Self { path: Some(path.to_owned()), loaded: Mutex::new(read) })
     }
 
-    /// Creates the only token, for the user who started this process, with the operator role.
+    /// Creates the only token. It belongs to the user who started this process and has the operator role.
     pub fn for_owner(name: &str, token: &str) -> Self {
         let caller = Caller { name: name.to_owned(), role: Role::Operator };
         let known = TokenEntry { caller, digest: Sha256::digest(token.as_bytes()).into() };
@@ -100,7 +101,8 @@ impl Tokens {
         Self { path: None, loaded: Mutex::new(read) }
     }
 
-    /// Returns the caller who owns a token, and a context for checking later that the token is still valid.
+    /// Returns the caller who owns the token, and a context with which to check later that the token is still
+    /// valid.
     pub fn authenticate(self: &Arc<Self>, token: &str, now: Instant) -> Option<(Caller, AuthContext)> {
         if token.len() > TOKEN_MAX {
             return None;
@@ -110,9 +112,9 @@ impl Tokens {
         Some((caller, AuthContext { token: Some((Arc::clone(self), digest)), session: None }))
     }
 
-    /// Returns the caller who owns the token with this digest.
+    /// Returns the caller who owns the token with the given digest.
     pub fn find_caller(&self, digest: &[u8; 32], now: Instant) -> Option<Caller> {
-        // Compare all tokens to the end, so that timing reveals nothing.
+        // Compare all tokens, even after a match, so that the timing reveals nothing.
         let mut found = None;
         for known in self.current(now).iter() {
             if is_same_digest(&known.digest, digest) {
@@ -122,8 +124,8 @@ impl Tokens {
         found
     }
 
-    /// Returns the tokens in the file. If the file cannot be read, the previous tokens remain valid; if it is
-    /// deleted, they become invalid.
+    /// Returns the tokens in the file. If the file cannot be read, the previous tokens remain valid. If the
+    /// file was deleted, they become invalid.
     fn current(&self, now: Instant) -> Arc<[TokenEntry]> {
         let mut read = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(path) = &self.path else { return Arc::clone(&read.tokens) };
@@ -140,7 +142,7 @@ impl Tokens {
                         (read.tokens, read.version, read.failed_version) =
                             (known.into(), Some(version), None);
                     }
-                    // Retry until reading succeeds, but report the failure only once.
+                    // Keep trying to read the file, but report the failure only once.
                     Err(_) if read.failed_version == Some(version) => {}
                     Err(error) => {
                         tracing::warn!(%error, "failed to reload the tokens; the previous tokens remain valid");
@@ -177,17 +179,17 @@ impl AuthContext {
         Self { token: Some((Arc::clone(tokens), digest)), session: Some(session) }
     }
 
-    /// Returns the context for the session of a user whom a provider has authenticated.
+    /// Returns the context for the session of a user who was authenticated by a provider.
     pub fn for_person(session: OpenSession) -> Self {
         Self { token: None, session: Some(session) }
     }
 
-    /// Returns the session, if the caller uses one.
+    /// Returns the session, if the caller is using one.
     pub fn session(&self) -> Option<&OpenSession> {
         self.session.as_ref()
     }
 
-    /// Returns the digest of the token, if the caller uses one.
+    /// Returns the digest of the token, if the caller is using one.
     pub fn digest(&self) -> Option<[u8; 32]> {
         self.token.as_ref().map(|(_, digest)| *digest)
     }
@@ -233,7 +235,7 @@ fn read_tokens(path: &Path) -> Result<(Vec<TokenEntry>, FileVersion), ServerErro
     Ok((known, file_version(&found)))
 }
 
-/// Returns the tokens, and true if one of them is in clear text.
+/// Returns the tokens. Also returns true if at least one of them is in plain text.
 fn parse(path: &Path, text: &str) -> Result<(Vec<TokenEntry>, bool), ServerError> {
     let mut known: Vec<TokenEntry> = Vec::new();
     let mut is_clear = false;
@@ -384,8 +386,8 @@ mod tests {
         assert!(tokens.authenticate(&format!("{TOKEN}-too"), now).is_none(), "a missing file has no users");
     }
 
-    /// Tests a request that arrives while other users have access to the file. The file's content is used
-    /// once its permissions are fixed.
+    /// A request that arrives while other users have access to the file is checked against the old tokens.
+    /// The file's content is used once its permissions are fixed.
     #[test]
     fn a_file_is_read_once_its_permissions_are_fixed() {
         let (_dir, path) =

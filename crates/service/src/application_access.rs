@@ -1,5 +1,5 @@
-//! Access to the Applications of a state directory, through the process that manages them or through their
-//! stored state.
+//! Access to the Applications of a state directory, either through the process that manages them or from
+//! their stored state.
 
 mod stored_appsets;
 
@@ -21,19 +21,19 @@ use crate::summaries::{PlanSummary, SyncWindowSummary};
 
 pub use stored_appsets::{explain_or_stored_appset, list_or_stored_appsets};
 
-/// Listed Applications, and the problems with the ones that couldn't be read.
+/// Listed Applications, and problems with Applications that couldn't be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ApplicationListing {
-    /// Applications in name order.
+    /// Applications, sorted by name.
     pub applications: Vec<Application>,
     /// Problems with unreadable Applications.
     pub problems: Vec<String>,
 }
 
-/// Listed ApplicationSets, and the problems with the ones that couldn't be read.
+/// Listed ApplicationSets, and problems with ApplicationSets that couldn't be read.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetListing {
-    /// ApplicationSets in name order.
+    /// ApplicationSets, sorted by name.
     pub appsets: Vec<ApplicationSet>,
     /// Problems with unreadable ApplicationSets.
     pub problems: Vec<String>,
@@ -48,7 +48,7 @@ fn no_process_error(state_dir: &StateDir) -> ServiceError {
     ))
 }
 
-/// Returns the reply of the running process, or `None` if no process is running.
+/// Returns the response from the running process, or `None` if no process is running.
 async fn request_reply(state_dir: &StateDir, request: &Request) -> Result<Option<Reply>, ServiceError> {
     match client::send_request(&state_dir.socket(), request).await? {
         RequestOutcome::Reply(reply) => check_reply(reply).map(Some),
@@ -59,7 +59,7 @@ async fn request_reply(state_dir: &StateDir, request: &Request) -> Result<Option
     }
 }
 
-/// Sends a request to the running process. Returns once the request is durable.
+/// Sends a request to the running process. Returns once the process has stored the request durably.
 pub async fn send_request(state_dir: &StateDir, request: &Request) -> Result<(), ServiceError> {
     match request_reply(state_dir, request).await? {
         Some(Reply::Done) => Ok(()),
@@ -68,7 +68,7 @@ pub async fn send_request(state_dir: &StateDir, request: &Request) -> Result<(),
     }
 }
 
-/// Queries the running process for the matching Applications, or for all Applications. Returns `None` if no
+/// Gets the matching Applications, or all Applications, from the running process. Returns `None` if no
 /// process is running.
 pub async fn query_running(
     state_dir: &StateDir,
@@ -84,14 +84,14 @@ pub async fn query_running(
     }
 }
 
-/// Queries the running process for the changes that a sync of an Application would make. `revisions` contains
-/// one revision per source; if it is empty, the Application's own revisions apply.
+/// Gets the changes that syncing an Application would make from the running process. `revisions` contains one
+/// revision per source. If it is empty, the Application's own revisions are used.
 pub async fn diff_application(
     state_dir: &StateDir,
     name: String,
     mut revisions: Vec<String>,
 ) -> Result<(Vec<ObjectDifference>, Vec<Warning>), ServiceError> {
-    // Earlier versions support only a single revision.
+    // Earlier versions of Tidegate support only a single revision.
     let revision = if revisions.len() == 1 { revisions.pop() } else { None };
     request_differences(state_dir, &Request::DiffApplication { name, revision, revisions }).await
 }
@@ -129,7 +129,7 @@ pub async fn plan_application_deletion(
     }
 }
 
-/// Sends a query or request that concerns stored plans, and returns the resulting plans.
+/// Sends a query or a request for stored plans. Returns the resulting plans.
 pub async fn request_plans(
     state_dir: &StateDir,
     request: &Request,
@@ -153,8 +153,8 @@ pub async fn request_plan(
     }
 }
 
-/// Returns an Application's current sync windows, or `None` if no process is running or its version is too
-/// old.
+/// Returns an Application's current sync windows. Returns `None` if no process is running or the process uses
+/// an older version of Tidegate that doesn't support the query.
 pub async fn sync_windows(state_dir: &StateDir, name: String) -> Option<SyncWindowSummary> {
     match request_reply(state_dir, &Request::SyncWindow { name }).await {
         Ok(Some(Reply::SyncWindow(line))) => Some(line),
@@ -162,7 +162,7 @@ pub async fn sync_windows(state_dir: &StateDir, name: String) -> Option<SyncWind
     }
 }
 
-/// Returns Applications as [`query_running`] does, but returns an error if no process is running.
+/// Returns Applications like [`query_running`], but returns an error if no process is running.
 pub async fn list_managed(
     state_dir: &StateDir,
     name: Option<&str>,
@@ -170,8 +170,8 @@ pub async fn list_managed(
     query_running(state_dir, name).await?.ok_or_else(|| no_process_error(state_dir))
 }
 
-/// Returns Applications as [`list_managed`] does. If no process is running, returns their last stored state
-/// and shows a notice.
+/// Returns Applications like [`list_managed`]. If no process is running, shows a notice and returns their
+/// last stored state.
 pub async fn list_or_stored(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -201,7 +201,7 @@ fn stored_state_reason(refused: &ServiceError) -> &'static str {
     }
 }
 
-/// Queries the running process for the matching ApplicationSets, or for all ApplicationSets.
+/// Gets the matching ApplicationSets, or all ApplicationSets, from the running process.
 pub async fn list_appsets(state_dir: &StateDir, name: Option<&str>) -> Result<AppSetListing, ServiceError> {
     let request = Request::ApplicationSets { name: name.map(str::to_owned) };
     match request_reply(state_dir, &request).await? {
@@ -222,7 +222,7 @@ pub async fn explain_appset(state_dir: &StateDir, name: String) -> Result<AppSet
     }
 }
 
-/// Returns a preview of an ApplicationSet's deletion, including the order in which its Applications are
+/// Returns a preview of an ApplicationSet's deletion, including the order in which its Applications would be
 /// deleted.
 pub async fn plan_appset_deletion(
     state_dir: &StateDir,

@@ -1,14 +1,16 @@
 //! Time across restarts.
 //!
-//! The running process measures time and doesn't read the wall clock. Time between two processes on the same
-//! machine is measured too: the file `clock` in the state directory maps operation time to machine uptime.
+//! The running process measures time and doesn't read the wall clock. The time between two processes on the
+//! same machine is also measured: the file `clock` in the state directory maps operation time to uptime.
 //!
 //! ```text
-//! clock     boot id | milliseconds since boot | milliseconds since 1970 | the first digits of the SHA-256 of these
+//! clock     boot id | milliseconds since boot | milliseconds since 1970 | the first digits of the SHA-256 of
+//! these
 //! ```
 //!
 //! After a reboot, or on another machine, only the wall clock can tell how much time has passed. It isn't
-//! trusted if it went backwards. If no operation is open, nothing depends on the measured time, and the wall
+//! trusted if it has gone backwards. If no operation is open, nothing depends on the measured time, and the
+//! wall
 //! clock is used.
 
 use std::fs::{self, File};
@@ -26,43 +28,43 @@ use crate::notices::Notices;
 use crate::operations;
 use crate::state_dir::StateDir;
 
-/// Tolerated difference. Clocks are constantly corrected by small amounts.
+/// Tolerated difference, because clocks are constantly corrected by small amounts.
 const TOLERANCE: Duration = Duration::from_secs(5);
-/// Maximum size of the file.
+/// Maximum size of the file in bytes.
 const BYTES_MAX: u64 = 1024;
 const DIGITS: usize = 16;
 
-/// Operation time at a known machine uptime.
+/// Operation time at a certain machine uptime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ClockMark {
     uptime: Uptime,
     time: Timestamp,
 }
 
-/// Content of the clock file left by an earlier process.
+/// Content of the clock file that an earlier process wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum StoredMark {
     /// The file doesn't exist.
     Missing,
     /// A valid time.
     Mark(ClockMark),
-    /// An invalid or unreadable file. A power failure can leave an empty file.
+    /// An invalid or unreadable file. For example, a power failure may leave an empty file.
     Invalid,
 }
 
-/// Comparison of the wall clock with the measured time.
+/// Result of comparing the wall clock with the measured time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ClockComparison {
     /// The wall clock agrees.
     InAgreement,
-    /// The wall clock was set forward by this amount; operations continue with the measured time.
+    /// The wall clock was set forward by this amount. Operations continue with the measured time.
     Ahead(Timestamp, Duration),
     /// The wall clock was set back by this amount, or the state directory moved to a machine whose clock is
     /// behind.
     Behind(Timestamp, Duration),
 }
 
-/// Sets the clock of this process from the file left by earlier processes, and warns if it differs from the
+/// Sets this process's clock from the file that earlier processes wrote. Warns if the clock differs from the
 /// wall clock.
 ///
 /// # Errors
@@ -83,7 +85,7 @@ pub fn initialize_clock(state_dir: &StateDir, log: &Log, notices: &dyn Notices) 
     };
     let is_open = match operations::list_operations(log, &Lookup::open()) {
         Ok(listed) => !operations::open_operations(&listed).is_empty(),
-        // The next query for operations reports the error.
+        // The next query for operations will report the error.
         Err(_) => return Ok(()),
     };
     if !is_open {
@@ -104,14 +106,14 @@ pub fn initialize_clock(state_dir: &StateDir, log: &Log, notices: &dyn Notices) 
     Ok(())
 }
 
-/// Writes the time for later processes. The caller must hold the state directory lock.
+/// Writes the current time for later processes. The caller must hold the lock on the state directory.
 pub fn write_mark(state_dir: &StateDir) {
     let Some(uptime) = Uptime::now() else { return };
     let mark = ClockMark { uptime, time: SystemClock.now() };
     let (path, new) = (state_dir.clock(), state_dir.path().join("clock.new"));
     // If the file is missing, the next process uses the wall clock.
     let write = || {
-        // Opening an existing special file could block forever.
+        // Opening an existing special file could block forever, so remove it.
         let _ = fs::remove_file(&new);
         File::create_new(&new)?.write_all(mark.to_line().as_bytes())?;
         fs::rename(&new, &path)

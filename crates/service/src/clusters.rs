@@ -1,5 +1,5 @@
-//! Clusters used by commands: selects the cluster from the arguments, and reconnects to the cluster of a
-//! recorded operation.
+//! Clusters for commands: selects the cluster according to the arguments, and reconnects to a recorded
+//! operation's cluster.
 //!
 //! ```text
 //! arguments ───────────▶ select_cluster ──▶ SelectedCluster ──▶ Clusters ──▶ Session
@@ -25,13 +25,14 @@ use crate::simulated;
 use crate::state_dir::StateDir;
 use crate::user;
 
-/// Default namespace for objects that don't have one, if neither the arguments nor the kubeconfig specify it.
+/// Default namespace for objects that don't specify one, if neither the arguments nor the kubeconfig set a
+/// namespace.
 const DEFAULT_NAMESPACE: &str = "default";
 
-/// Connection to a real cluster. Unspecified fields come from the kubeconfig.
+/// Options for connecting to a real cluster. Options that are not set come from the kubeconfig.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Connection {
-    /// Kubeconfig file to use instead of `KUBECONFIG`, the file in the home directory, or the pod's service
+    /// Kubeconfig file to use instead of `KUBECONFIG`, the file in the home directory, and the pod's service
     /// account.
     pub kubeconfig: Option<PathBuf>,
     /// Context to use instead of the current one.
@@ -40,30 +41,31 @@ pub struct Connection {
     pub impersonate_user: Option<String>,
     /// Groups to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// Timeout of each request, except watches.
+    /// Timeout for each request, except watches.
     pub request_timeout: Option<Duration>,
 }
 
-/// Cluster selected by the arguments. A real cluster has already responded.
+/// Cluster that the arguments select. A real cluster has already responded.
 pub enum SelectedCluster {
-    /// Simulated cluster in the state directory. It is opened together with the log, whose lock protects it.
+    /// The simulated cluster in the state directory. It is opened together with the log, whose lock protects
+    /// it.
     Simulated,
     /// A real cluster.
     Real(ConnectedCluster),
 }
 
-/// A connected real cluster.
+/// A real cluster to which a connection exists.
 pub struct ConnectedCluster {
-    /// Cluster record stored in operations.
+    /// Cluster identity that operations record.
     pub destination: Destination,
-    /// Connection. Clones share it and its limit on concurrent calls.
+    /// Connection. Clones share the connection and its limit on concurrent calls.
     pub cluster: KubeCluster,
     /// Namespace of the context.
     pub namespace: String,
 }
 
 impl SelectedCluster {
-    /// Returns the cluster record for new operations.
+    /// Returns the cluster identity that new operations record.
     pub fn destination(&self) -> Destination {
         match self {
             Self::Simulated => Destination::Simulated,
@@ -71,8 +73,8 @@ impl SelectedCluster {
         }
     }
 
-    /// Returns the namespace for objects that don't have one: `given` if set, otherwise the context's
-    /// namespace.
+    /// Returns the namespace for objects that don't specify one: `given` if it is set, otherwise the
+    /// context's namespace.
     pub fn namespace(&self, given: Option<&str>) -> String {
         match (given, self) {
             (Some(given), _) => given.to_owned(),
@@ -81,9 +83,9 @@ impl SelectedCluster {
         }
     }
 
-    /// Opens the cluster for a read-only command. The caller must hold the returned lock while it uses the
-    /// cluster. If there is no state directory, the simulated cluster is empty and doesn't leave any files
-    /// behind.
+    /// Opens the cluster for a read-only command. The caller must hold the returned lock for as long as it
+    /// uses the cluster. If there is no state directory, the simulated cluster is empty and doesn't leave any
+    /// files behind.
     pub async fn open_read_only(
         &self,
         state_dir: &StateDir,
@@ -93,7 +95,7 @@ impl SelectedCluster {
         match self {
             Self::Real(connected) => Ok((Arc::new(connected.cluster.clone()), None)),
             Self::Simulated if state_dir.cluster().is_dir() => {
-                // The lock of the log ensures that only one process at a time has the cluster open.
+                // The log's lock ensures that only one process at a time has the cluster open.
                 let lock = log::open_locked(state_dir, notices, is_process_running).await?;
                 let cluster = simulated::open(state_dir, &lock, notices).await?;
                 Ok((Arc::new(cluster), Some(lock)))
@@ -106,13 +108,13 @@ impl SelectedCluster {
     }
 }
 
-/// Returns the namespace for objects that don't have one, for a plan that isn't compared with a cluster.
+/// Returns the namespace for objects that don't specify one, for a plan that isn't compared with a cluster.
 pub fn offline_namespace(given: Option<&str>) -> String {
     SelectedCluster::Simulated.namespace(given)
 }
 
-/// Selects the cluster: the simulated cluster if no connection is given, otherwise a real cluster, which must
-/// respond.
+/// Selects the cluster: the simulated cluster if there are no connection options, otherwise a real cluster,
+/// which must respond.
 pub async fn select_cluster(
     connection: Option<&Connection>,
     notices: &dyn Notices,
@@ -123,14 +125,14 @@ pub async fn select_cluster(
     Ok(SelectedCluster::Real(connected))
 }
 
-/// Prepares a second connection to a cluster, so that its calls aren't delayed by calls on the first. Doesn't
+/// Prepares a second connection to a cluster, so that calls on the first one don't delay its calls. Doesn't
 /// call the API server.
 pub async fn open_second_connection(connection: &Connection) -> Result<Arc<dyn Cluster>, ServiceError> {
     Ok(Arc::new(prepare_connection(connection).await?.cluster))
 }
 
-/// Reconnects to the cluster of a recorded operation, using the connection arguments. Rejects a different
-/// server. If the server now belongs to a different cluster, permits only the actions that `purpose` allows.
+/// Reconnects to a recorded operation's cluster, using the connection options. Rejects a different server. If
+/// the server now belongs to a different cluster, only permits the actions that `purpose` allows.
 async fn reconnect(
     operation: OperationId,
     recorded: &Destination,
@@ -155,7 +157,8 @@ async fn reconnect(
         request_timeout: args.request_timeout,
     };
     let mut connected = prepare_connection(&args).await?;
-    // Check this before sending anything: neither requests nor credentials may reach another cluster.
+    // Check this before sending anything, because neither requests nor credentials may be sent to a different
+    // cluster.
     if !connected.destination.is_same_cluster(recorded) {
         return Err(ServiceError::DifferentCluster {
             operation,
@@ -175,13 +178,13 @@ async fn reconnect(
 pub enum ReconnectPurpose {
     /// Resume the operation.
     Resume,
-    /// Terminate the operation. Its remaining deletions are bound to its ID, so they can't harm a replacement
-    /// cluster.
+    /// Terminate the operation. Its remaining deletions are bound to its ID, so they can't harm a cluster
+    /// that has replaced the original one.
     Terminate,
 }
 
-/// Connects to the cluster and reads its identity before anything is recorded, so that failures are reported
-/// early.
+/// Connects to the cluster and determines its identity before anything is recorded, so that failures are
+/// reported early.
 async fn read_identity(
     connected: &mut ConnectedCluster,
     approach: &ConnectionAttempt,
@@ -225,14 +228,14 @@ async fn prepare_connection(args: &Connection) -> Result<ConnectedCluster, Servi
             user: args.impersonate_user.clone().unwrap_or_default(),
             groups: args.impersonate_groups.clone(),
         },
-        // Set when the cluster responds.
+        // Will be set when the cluster responds.
         uid: String::new(),
     };
     let namespace = cluster.default_namespace().to_owned();
     Ok(ConnectedCluster { destination, cluster, namespace })
 }
 
-/// Makes a kubeconfig path absolute, so that later commands in other directories find the file.
+/// Makes a kubeconfig path absolute, so that later commands in other directories can find the file.
 fn absolute_path(path: &Path) -> Result<String, ServiceError> {
     let full = std::path::absolute(path).map_err(|source| ServiceError::Io {
         action: "find",
@@ -242,7 +245,7 @@ fn absolute_path(path: &Path) -> Result<String, ServiceError> {
     Ok(full.to_string_lossy().into_owned())
 }
 
-/// Cluster connection in progress. Other tasks can use it to find out what is delaying the connection.
+/// A connection attempt in progress. Other tasks can use this value to find out what delays it.
 #[derive(Default)]
 pub struct ConnectionAttempt(Mutex<Option<KubeCluster>>);
 
@@ -251,24 +254,24 @@ impl ConnectionAttempt {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = cluster;
     }
 
-    /// Returns the cause of the delay.
+    /// Returns the cause of the delay, if any.
     pub fn backpressure(&self) -> Option<Backpressure> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).as_ref()?.backpressure()
     }
 }
 
-/// Clusters of an engine, keyed by the record stored in operations.
+/// An engine's clusters, by the identity that operations record.
 #[derive(Clone, Default)]
 pub struct Clusters {
     /// True if the simulated cluster is included.
     pub simulated: bool,
-    /// Real clusters, keyed by the record under which they were first added.
+    /// Real clusters, by the identity under which each was first added.
     pub real: BTreeMap<Destination, Arc<dyn Cluster>>,
 }
 
 impl Clusters {
-    /// Adds an operation's cluster if it is missing. `approach` makes the connection attempt visible to other
-    /// tasks.
+    /// Adds an operation's cluster, if it is missing. `approach` makes the connection attempt visible to
+    /// other tasks.
     pub async fn add(
         &mut self,
         operation: OperationId,

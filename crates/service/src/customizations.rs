@@ -1,14 +1,14 @@
-//! User-defined health rules, loaded from folders or objects and stored for operations.
+//! User-defined health rules, which are loaded from folders or objects and stored for operations.
 //!
 //! ```text
-//! folder, ConfigMap, Kustomization of Flux ─▶ LoadedRules ─▶ HealthRules ─▶ engine
+//! folder, ConfigMap, Flux Kustomization ────▶ LoadedRules ─▶ HealthRules ─▶ engine
 //!                                                              │  ▲
 //!                                                `store_rules` ▼  │ `load_rules`, to resume an operation
 //!                                                    STATE_DIR/customizations/
 //! ```
 //!
-//! An invalid rule makes its kind Unknown, because falling back to another rule could open a gate on a guess.
-//! A rule whose kind is unclear is skipped with a warning.
+//! If a rule is invalid, objects of its kind have the health Unknown, because falling back to another rule
+//! could open a gate by mistake. A rule whose kind can't be determined is skipped with a warning.
 
 mod stored_rules;
 
@@ -27,21 +27,22 @@ use crate::files;
 
 pub use stored_rules::{load_rules, store_rules};
 
-/// Key that contains all customizations in older Argo CD versions.
+/// Key that contains all customizations in older versions of Argo CD.
 const LEGACY_KEY: &str = "resource.customizations";
-/// Maximum folder depth of scripts: group and kind.
+/// Maximum folder depth of scripts. The levels are group and kind.
 const DEPTH_MAX: usize = 2;
-/// Maximum size of a file. Files below this size with a script that is too long get a more specific error.
+/// Maximum size of a file. If a smaller file contains a script that is too long, the error is more specific.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Loaded rules and warnings.
+/// Loaded rules, and warnings about them.
 #[derive(Debug, Default)]
 pub struct LoadedRules {
-    /// Rules of known kinds.
+    /// Rules whose kind could be determined.
     rules: Vec<UserRule>,
-    /// Warnings about skipped or reinterpreted rules.
+    /// Warnings about rules that were skipped or interpreted differently.
     pub warnings: Vec<String>,
-    /// Links that lead out of the folder. Rules are programs, so a folder's rules must be inside it.
+    /// Links that point outside the folder. Rules are programs, so a folder's rules must be inside the
+    /// folder.
     pub outside_links: Vec<PathBuf>,
 }
 
@@ -51,13 +52,13 @@ impl LoadedRules {
         self.rules.is_empty()
     }
 
-    /// Converts the loaded rules to rules for health assessment. If two rules have the same kind, neither is
-    /// used and the kind is Unknown.
+    /// Converts the loaded rules to rules for assessing health. If there are two rules for the same kind,
+    /// neither is used, and objects of this kind have the health Unknown.
     pub fn into_rules(self) -> HealthRules {
         HealthRules::with_rules_lenient(self.rules)
     }
 
-    /// Loads the rules in a folder. Ignores other files, such as tests and actions.
+    /// Loads the rules from a folder. Ignores other files, such as tests and actions.
     pub fn from_folder(folder: &Path) -> Self {
         let mut found = Self::default();
         let root = fs::canonicalize(folder).unwrap_or_default();
@@ -90,7 +91,7 @@ impl LoadedRules {
         found
     }
 
-    /// Loads the rule in a file. `place` is the file's path within the folder.
+    /// Loads the rule from a file. `place` is the file's path within the folder.
     fn add_file(&mut self, path: &Path, place: &str, file: &str) {
         let shown = path.display().to_string();
         let Some(target) = target_of_path(place, file) else {
@@ -118,8 +119,8 @@ impl LoadedRules {
         self.warnings.push(format!("ignoring a health rule: {error}"));
     }
 
-    /// Loads the rules in ConfigMaps and Flux Kustomizations. `from` describes where the objects come from.
-    /// Ignores other objects.
+    /// Loads the rules from ConfigMaps and Flux Kustomizations. `from` describes where these objects come
+    /// from. Ignores other objects.
     pub fn from_objects<'o>(from: &str, objects: impl IntoIterator<Item = &'o Object>) -> Self {
         let mut found = Self::default();
         for object in objects {
@@ -154,7 +155,8 @@ impl LoadedRules {
         }
     }
 
-    /// Loads `resource.customizations`: YAML that maps kinds or patterns to `health.lua` and other fields.
+    /// Loads `resource.customizations`, which is YAML that maps kinds or patterns to `health.lua` and other
+    /// fields.
     fn add_legacy_rules(&mut self, name: &str, text: &str) {
         let all: BTreeMap<String, Value> = match serde_saphyr::from_str(text) {
             Ok(all) => all,
@@ -187,7 +189,7 @@ impl LoadedRules {
         }
     }
 
-    /// Loads `spec.healthCheckExprs`: `apiVersion`, `kind` and the expressions.
+    /// Loads `spec.healthCheckExprs`, which contains `apiVersion`, `kind` and expressions.
     fn add_flux_kustomization(&mut self, from: &str, object: &Object) {
         let checks = object.pointer("/spec/healthCheckExprs").and_then(Value::as_array);
         for check in checks.into_iter().flatten() {
@@ -201,7 +203,8 @@ impl LoadedRules {
     }
 }
 
-/// Parses expressions as YAML. Invalid YAML becomes an invalid rule that affects only its own kind.
+/// Parses expressions as YAML. If the YAML is invalid, the result is an invalid rule that only affects its
+/// own kind.
 fn parse_expressions(text: &str) -> Value {
     serde_saphyr::from_str(text).unwrap_or(Value::Null)
 }

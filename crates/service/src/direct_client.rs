@@ -1,9 +1,9 @@
-//! Access to a cluster's Applications without a service: reads and writes the resources through the
-//! Kubernetes API only. The service that manages the Applications reacts to the changes.
+//! Access to a cluster's Applications without contacting a service. Reads and writes the resources only
+//! through the Kubernetes API. The service that manages the Applications reacts to the changes.
 //!
-//! Every write and deletion is bound to the version that was read. After a conflict it is derived again from
-//! the current version. A requested operation is replaced only after its service has accepted it, because an
-//! accepted operation isn't lost when it is replaced.
+//! Every write and every deletion is bound to the version that was read. After a conflict, it is derived
+//! again from the current version. A requested operation is replaced only after its service has accepted it,
+//! because an accepted operation isn't lost when it is replaced.
 
 mod lookup;
 mod requests;
@@ -32,13 +32,13 @@ pub use watch::ApplicationWatch;
 /// Client for a cluster's Applications.
 pub struct DirectClient {
     resource_client: ResourceClient,
-    /// The requester.
+    /// Name to record as the requester.
     requester: String,
 }
 
 impl DirectClient {
-    /// Opens the Applications in these namespaces (in all namespaces if the list is empty) on the cluster
-    /// that `connection` leads to. The user running this process is the requester.
+    /// Opens the Applications in the given namespaces, or in all namespaces if the list is empty.
+    /// `connection` determines the cluster. The requester is the user who runs this process.
     ///
     /// # Errors
     ///
@@ -60,7 +60,7 @@ impl DirectClient {
         }
     }
 
-    /// Opens the Applications on a connected cluster.
+    /// Opens the Applications in a cluster to which a connection exists.
     pub fn new(
         cluster: Arc<dyn Cluster>,
         destination: Destination,
@@ -82,11 +82,11 @@ impl DirectClient {
         }
     }
 
-    /// Returns all Applications in name order.
+    /// Returns all Applications, sorted by name.
     ///
     /// # Errors
     ///
-    /// Returns an error if the cluster doesn't have the kind or denies listing.
+    /// Returns an error if the cluster doesn't have the kind or doesn't permit listing it.
     pub async fn list_applications(&self) -> Result<Vec<Resource>, ServiceError> {
         let mut all = Vec::new();
         for scope in self.resource_client.watched_scopes::<ApplicationKind>() {

@@ -1,5 +1,5 @@
-//! File changes in a state directory. Tests use an implementation in which a process dies between two changes
-//! or in the middle of one.
+//! Changes to files in a state directory. In tests, an implementation simulates a process that crashes
+//! between two changes or in the middle of one.
 
 use std::fmt::Debug;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -10,43 +10,44 @@ use std::path::Path;
 /// Mode of folders that only their owner can access.
 const OWNER_ONLY_MODE: u32 = 0o700;
 
-/// Writer of files and folders. Each method makes one change.
+/// Writes files and folders. Each method makes a single change.
 pub trait Disk: Debug + Send + Sync + 'static {
-    /// Creates a folder that only this user can access, unless it exists. The parent must exist, so that a
-    /// state directory that was moved away isn't recreated at its old path.
+    /// Creates a folder that only this user can access, unless it already exists. The parent must exist, so
+    /// that a state directory that was moved away isn't created again at its old path.
     ///
     /// # Errors
     ///
-    /// Returns the operating system's error, as all methods do.
+    /// Like all methods of this trait, returns the operating system's error.
     fn create_folder(&self, path: &Path) -> io::Result<()>;
 
-    /// Overwrites a file and syncs it to disk. Don't use this for important files, because a crash can leave
-    /// a partial file.
+    /// Overwrites a file and syncs it to disk. Don't use this method for important files, because a crash may
+    /// leave a partial file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the file isn't written, or is only written in part.
+    /// Returns an error if the file wasn't written or was only partly written.
     fn write(&self, path: &Path, content: &[u8], mode: u32) -> io::Result<()>;
 
-    /// Atomically replaces one file with another. After a crash, the path has either the old or the new file.
+    /// Atomically replaces one file with another. After a crash, the path refers to either the old or the new
+    /// file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the rename fails. Nothing has changed in this case.
+    /// Returns an error if the file can't be renamed. In this case, nothing has changed.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a file.
     ///
     /// # Errors
     ///
-    /// Returns an error if the removal fails. Nothing has changed in this case.
+    /// Returns an error if the file can't be removed. In this case, nothing has changed.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
     /// Syncs a folder's entries to disk.
     ///
     /// # Errors
     ///
-    /// Returns an error if the sync fails. A crash can then revert renames and removals.
+    /// Returns an error if the sync fails. A crash may then undo renames and removals.
     fn sync_folder(&self, path: &Path) -> io::Result<()>;
 }
 

@@ -1,5 +1,5 @@
-//! Documents that describe operations, for `-o json` and for communication between tidegate processes. Field
-//! names are a stable interface, documented in `docs/reference/json-output.md`.
+//! Documents that describe operations, for `-o json` and for communication between Tidegate processes. Their
+//! field names are a stable interface, documented in `docs/reference/json-output.md`.
 
 pub mod deletion;
 pub mod differences;
@@ -29,68 +29,67 @@ pub struct ExplanationDocument {
     pub app: String,
     /// `Running`, or the outcome.
     pub phase: OperationPhase,
-    /// True for a dry run. Absent otherwise, as in the operation.
+    /// True for a dry run; otherwise absent, as in the operation.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub dry_run: bool,
     /// Complete explanation in one sentence.
     pub summary: String,
-    /// Stage, such as `wave 2 of 5 (Sync, wave 1)`.
+    /// Stage of the operation, such as `wave 2 of 5 (Sync, wave 1)`.
     pub position: String,
-    /// Progress within the stage, such as `3 of 14 healthy`. Can be empty.
+    /// Progress within the stage, such as `3 of 14 healthy`. May be empty.
     pub progress: String,
-    /// Conditions that the operation is waiting for, longest wait first.
+    /// Conditions that the operation is waiting for, starting with the longest wait.
     pub awaited: Vec<AwaitedItem>,
-    /// Seconds until the next deadline, or `None` if there is no deadline.
+    /// Number of seconds until the next deadline. `None` if there is no deadline.
     pub seconds_until_deadline: Option<u64>,
-    /// Seconds since that deadline passed, or `None` before it.
+    /// Number of seconds since that deadline has passed. `None` if it hasn't passed.
     pub seconds_since_deadline: Option<u64>,
-    /// Duration and cause of a cluster outage.
+    /// Duration and cause of a cluster outage, if there is one.
     pub outage: Option<String>,
     /// Person who paused the operation, with the time and the reason.
     pub paused_by: Option<String>,
-    /// Health rules of the operation, identified by the first digits of their digest. `None` until the
-    /// operation is planned.
+    /// Health rules that the operation uses, identified by the first digits of their digest. `None` until the
+    /// operation has been planned.
     #[serde(default)]
     pub health_rules: Option<String>,
-    /// Time and origin of a change to the health rules. `None` if the rules did not change during the
-    /// operation.
+    /// When the health rules changed, and where the new rules came from. `None` if the rules did not change
+    /// during the operation.
     #[serde(default)]
     pub health_rules_change: Option<String>,
-    /// Stored plan that the operation executes, identified by the first digits of its hash, with its
-    /// approvals. `None` if the operation made its own plan.
+    /// Stored plan that the operation executes, identified by the first digits of its hash, and its
+    /// approvals. `None` if the operation created its own plan.
     #[serde(default)]
     pub plan: Option<String>,
-    /// Decisions about single tasks that people made during the operation: the person, the reason and the
-    /// decision.
+    /// Decisions about individual tasks during the operation, with who made each one and why.
     #[serde(default)]
     pub overrides: Vec<String>,
     /// The next wave or attempt.
     pub next_position: Option<String>,
-    /// Pending successor or replacement, such as a newer revision, and what is blocking it. `None` if there
-    /// is none.
+    /// Successor or replacement that is pending, such as a newer revision, and what blocks it. `None` if
+    /// there is none.
     #[serde(default)]
     pub successor: Option<String>,
-    /// Next action for the reader: a command to run, a change to make, or the event to wait for.
+    /// Next action for the user: a command to run, a change to make, or an event to wait for.
     #[serde(default)]
     pub next_action: NextAction,
-    /// Time when this status was read.
+    /// Time at which this status was read.
     pub at: Timestamp,
-    /// True if a process is running the operation, `None` if unknown.
+    /// True if a process is running the operation. `None` if this can't be determined.
     pub is_running: Option<bool>,
 }
 
-/// Operation with its execution state.
+/// An operation and whether a process is running it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationDocument<'a> {
-    /// Fields of the operation, included directly in the document.
+    /// Fields of the operation, which are included directly in the document.
     #[serde(flatten)]
     pub operation: &'a OperationView,
-    /// Last output of failed hooks' containers, in every attempt. `None` if there was only one attempt, or if
+    /// Last output of failed hooks' containers in each attempt. `None` if there was only one attempt or if
     /// only the status is shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub logs: Option<Vec<record::AttemptLog>>,
-    /// True if a process is running the operation, `None` if unknown.
+    /// True if a process is running the operation. `None` if this can't be determined.
     pub is_running: Option<bool>,
 }
 
@@ -100,50 +99,51 @@ pub struct OperationDocument<'a> {
 pub struct SummaryDocument {
     /// The operation.
     pub id: OperationId,
-    /// The operation's application. Like all optional fields here, `None` if the summary is lost.
+    /// The operation's application. Like all optional fields here, this is `None` if the summary was lost.
     pub app: Option<String>,
     /// Description of the operation's cluster.
     pub destination: Option<String>,
     /// Last recorded phase.
     pub phase: Option<OperationPhase>,
-    /// The phase, or `Superseded` if another operation replaced this one, in which case the phase is
+    /// The phase, or `Superseded` if another operation replaced this one. In that case, the phase is
     /// `Failed`.
     #[serde(default)]
     pub outcome: Option<OperationOutcome>,
     /// True for a dry run.
     #[serde(default)]
     pub dry_run: bool,
-    /// True if a person paused it.
+    /// True if a person has paused the operation.
     pub paused: bool,
     /// Reason for the outcome, once the operation has finished.
     pub message: Option<String>,
-    /// Start time. If the summary is lost, this is the time in the ID.
+    /// Start time. If the summary was lost, this is the time in the ID.
     pub started_at: Timestamp,
-    /// End time. `None` while unfinished.
+    /// End time. `None` if the operation hasn't finished.
     pub finished_at: Option<Timestamp>,
-    /// Revision of the manifests. `None` if unknown.
+    /// Revision of the manifests. `None` if it isn't known.
     #[serde(default)]
     pub revision: Option<String>,
-    /// Requester. `None` if unknown.
+    /// Requester. `None` if it isn't known.
     #[serde(default)]
     pub initiated_by: Option<String>,
-    /// Reason. `None` if none was given. For a deletion, the requester contains the reason too.
+    /// Reason for the request. `None` if there is no reason. For a deletion, the requester also contains the
+    /// reason.
     #[serde(default)]
     pub reason: Option<String>,
-    /// Number of finished waves in the newest attempt.
+    /// Number of waves that have finished in the newest attempt.
     pub waves_passed: u32,
-    /// Total number of waves in the plan. 0 until there is a plan.
+    /// Total number of waves in the plan. 0 if there is no plan yet.
     pub waves: u32,
-    /// Description of damage in the log.
+    /// Description of the damage to the log, if any.
     pub damage: Option<String>,
-    /// Kind of log entry, if a newer version wrote it and it isn't an operation.
+    /// Kind of log entry, if a newer version of Tidegate wrote the entry and it isn't an operation.
     pub unknown_kind: Option<String>,
-    /// True if a process is running the operation, `None` if unknown.
+    /// True if a process is running the operation. `None` if this can't be determined.
     pub is_running: Option<bool>,
 }
 
 impl ExplanationDocument {
-    /// Creates the explanation of an operation.
+    /// Creates the explanation for an operation.
     pub fn new(operation: &OperationView, mut explanation: Explanation, is_running: Option<bool>) -> Self {
         let is_unattended = is_running == Some(false) && operation.finished_at.is_none();
         if is_unattended && let Some(trouble) = &mut explanation.trouble {
@@ -185,7 +185,7 @@ impl ExplanationDocument {
         }
     }
 
-    /// Adds a description of what is waiting for the operation to finish.
+    /// Adds a description of what is waiting for this operation to finish.
     #[must_use]
     pub fn with_waiting(mut self, waiting: Option<String>) -> Self {
         if let Some(text) = &waiting {
@@ -196,7 +196,7 @@ impl ExplanationDocument {
         self
     }
 
-    /// Returns true if the operation is unfinished but no process is running it.
+    /// Returns true if the operation hasn't finished but no process is running it.
     pub fn is_unattended(&self) -> bool {
         self.is_running == Some(false) && !self.phase.is_completed()
     }
@@ -211,7 +211,7 @@ impl SummaryDocument {
         }
     }
 
-    /// Returns true if the operation is unfinished but no process is running it.
+    /// Returns true if the operation hasn't finished but no process is running it.
     pub fn is_unattended(&self) -> bool {
         self.is_running == Some(false) && self.phase.is_some_and(|phase| !phase.is_completed())
     }

@@ -1,4 +1,4 @@
-//! Errors of state directories, clusters and operations. Every message says what to do next.
+//! Errors from state directories, clusters and operations. Every message explains what to do next.
 
 use std::io;
 use std::path::PathBuf;
@@ -10,17 +10,17 @@ use tidegate_lifecycle::IllegalEvent;
 use tidegate_model::{Destination, OperationId};
 use tidegate_oplog::LogError;
 
-/// An error of the service.
+/// An error returned by the service crate.
 #[derive(Debug, thiserror::Error)]
 pub enum ServiceError {
-    /// A cluster is not reachable.
+    /// A cluster can't be reached.
     #[error("{source}{}", alternative_without_cluster(source))]
     Connect {
         /// Cause of the error.
         #[from]
         source: ConnectError,
     },
-    /// The connection for an operation now leads to a different cluster.
+    /// The connection for the operation now leads to a different cluster.
     #[error(
         "operation {operation} was started on the {recorded}, but the current cluster is the {found}; an operation can resume only where \
          it was started: select its cluster with --context or --kubeconfig"
@@ -33,7 +33,7 @@ pub enum ServiceError {
         /// Cluster that the connection leads to.
         found: String,
     },
-    /// Another cluster has replaced the operation's cluster.
+    /// A different cluster has replaced the operation's cluster.
     #[error(
         "operation {operation} was started on a different cluster than the one now at {recorded}: the URL is \
          the same, but the UID of the namespace kube-system differs; select the old cluster with --context \
@@ -51,77 +51,76 @@ pub enum ServiceError {
         "no state directory: neither HOME nor XDG_STATE_HOME is set; set --state-dir or TIDEGATE_STATE_DIR"
     )]
     NoStateDirectory,
-    /// No operation matches this ID, prefix or application.
+    /// No operation matches the ID, ID prefix or application name.
     #[error(
         "there is no operation {text:?}, and no application with that name that has an operation, in {}; `tidegate ops list` lists all \
          operations, and `tidegate app explain` shows what an application is waiting for before its first operation",
         state_dir.display()
     )]
     UnknownOperation {
-        /// Text that was searched for.
+        /// Text that the user entered.
         text: String,
         /// State directory that was searched.
         state_dir: PathBuf,
     },
-    /// The ID doesn't belong to an operation.
+    /// The ID belongs to something other than an operation.
     #[error("{id} is {what}")]
     NotAnOperation {
         /// Requested ID.
         id: OperationId,
-        /// Kind of object that has this ID, and the command that shows it.
+        /// Subject to which the ID belongs, and the command that shows it.
         what: String,
-        /// True for a rollout or a deletion of an ApplicationSet.
+        /// True if the ID belongs to a rollout or deletion of an ApplicationSet.
         is_run: bool,
     },
     /// Several operations match.
     #[error("{text:?} matches {} operations: {}; use more digits of the id", matches.len(), matches.join(", "))]
     AmbiguousOperation {
-        /// Text that was searched for.
+        /// Text that the user entered.
         text: String,
         /// Matching operations.
         matches: Vec<String>,
     },
-    /// No rollout or deletion matches this ID, prefix or ApplicationSet.
+    /// No rollout or deletion matches the ID, ID prefix or ApplicationSet name.
     #[error(
         "there is no rollout or deletion {text:?}; it may be too old to be stored; `tidegate appset runs` lists the stored ones"
     )]
     UnknownRun {
-        /// Text that was searched for.
+        /// Text that the user entered.
         text: String,
     },
     /// Several rollouts or deletions match.
     #[error("{text:?} matches {} rollouts or deletions: {}; use more digits of the id", matches.len(), matches.join(", "))]
     AmbiguousRun {
-        /// Text that was searched for.
+        /// Text that the user entered.
         text: String,
-        /// Matching runs with their ApplicationSets.
+        /// Matching runs, each with its ApplicationSet.
         matches: Vec<String>,
     },
     /// The current state does not allow the request.
     #[error("{message}")]
     Refused {
-        /// Obstacle, and what to do about it.
+        /// Reason, and what to do about it.
         message: String,
     },
-    /// The user isn't permitted to make the request, regardless of the user's role.
+    /// The user isn't allowed to make the request, even with a sufficient role.
     #[error("{message}")]
     NotAllowed {
-        /// Reason, and who is permitted to make the request.
+        /// Reason, and who is allowed to make the request.
         message: String,
     },
     /// No stored plan matches.
     #[error("there is no plan {text}: {why}")]
     UnknownPlan {
-        /// Text that was searched for.
+        /// Text that the user entered.
         text: String,
-        /// Existing plans, or the format of a hash.
+        /// Existing plans, or the format in which to specify a hash.
         why: String,
     },
-    /// The running process reported that the subject of a request doesn't exist, or that the request is
-    /// invalid.
+    /// According to the running process, the request is invalid or its subject doesn't exist.
     #[error("{message}")]
     BadInput {
-        /// Description of the problem, and existing subjects.
+        /// Description of the problem, and the subjects that exist.
         message: String,
     },
     /// The log key in the environment is invalid.
@@ -133,12 +132,12 @@ pub enum ServiceError {
     /// A cluster returned an error.
     #[error("{message}")]
     Cluster {
-        /// Name of the cluster, and the error it returned.
+        /// Name of the cluster, and the error that it returned.
         message: String,
-        /// True if a retry can succeed without any change.
+        /// True if a retry may succeed even if nothing changes.
         is_transient: bool,
     },
-    /// A file or folder in the state directory can't be accessed.
+    /// A file or folder in the state directory isn't accessible.
     #[error("cannot {action} {}: {source}; {}", path.display(), io_advice(source))]
     Io {
         /// Action that failed.
@@ -165,7 +164,7 @@ pub enum ServiceError {
         /// State directory of the process.
         state_dir: PathBuf,
     },
-    /// The API of a remote service returned an error.
+    /// The API of a remote service has returned an error.
     #[error("the `tidegate serve` at {url} {problem}")]
     Remote {
         /// URL of the service.
@@ -176,7 +175,7 @@ pub enum ServiceError {
     /// The URL of an API is invalid.
     #[error("invalid address {url:?} of `tidegate serve`: {why}")]
     InvalidUrl {
-        /// URL as given.
+        /// URL that the user entered.
         url: String,
         /// Reason, and what to write instead.
         why: String,
@@ -193,7 +192,7 @@ pub enum ServiceError {
 }
 
 impl ServiceError {
-    /// Creates an error from a cluster's message. If the message already contains the server, adds only the
+    /// Creates an error from a cluster's message. If the message already mentions the server, only adds the
     /// context.
     pub fn from_cluster_message(cluster: &Destination, message: &str) -> Self {
         let message = match cluster {
@@ -214,7 +213,7 @@ impl ServiceError {
         Self::from_cluster_message(cluster, &error.to_string()).with_transient(passes)
     }
 
-    /// Sets whether a retry of a failed call can succeed without any change.
+    /// Sets whether retrying a failed call may succeed even if nothing changes.
     pub(crate) fn with_transient(self, is_transient: bool) -> Self {
         match self {
             Self::Cluster { message, .. } => Self::Cluster { message, is_transient },
@@ -222,12 +221,12 @@ impl ServiceError {
         }
     }
 
-    /// Returns true if a retry can succeed without any change.
+    /// Returns true if a retry may succeed even if nothing changes.
     pub fn is_transient(&self) -> bool {
         matches!(self, Self::Cluster { is_transient: true, .. })
     }
 
-    /// Creates an error of the simulated cluster.
+    /// Creates an error for the simulated cluster.
     pub fn simulation(error: impl ToString) -> Self {
         Self::from_cluster_message(&Destination::Simulated, &error.to_string())
     }
@@ -238,7 +237,7 @@ impl ServiceError {
     }
 }
 
-/// Error category, as seen by the requester.
+/// Error category, from the requester's point of view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorCategory {
     /// A general error.
@@ -247,7 +246,7 @@ pub enum ErrorCategory {
     BadInput,
     /// The operation can be resumed.
     NotFinished,
-    /// The current state does not allow the request, but can change.
+    /// The current state does not allow the request, but the state may change.
     Refused,
 }
 
@@ -294,7 +293,7 @@ impl ServiceError {
 
 /// Returns advice for an operating system error.
 fn io_advice(error: &io::Error) -> &'static str {
-    /// Error codes for too many open files, in this process or in the whole system.
+    /// Error codes for too many open files in this process or in the whole system.
     const TOO_MANY_OPEN_FILES: [i32; 2] = [23, 24];
     match error.kind() {
         _ if error.raw_os_error().is_some_and(|code| TOO_MANY_OPEN_FILES.contains(&code)) => {

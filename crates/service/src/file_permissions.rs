@@ -1,5 +1,5 @@
-//! Files in a state directory that other users can access. Earlier versions created such files according to
-//! the user's umask, and Kubernetes volumes can give their group access.
+//! Removes other users' access to files in a state directory. Earlier versions of Tidegate created files
+//! according to the user's umask, and Kubernetes volumes may give their group access.
 
 use std::fs::{self, Metadata, Permissions};
 use std::io;
@@ -12,13 +12,13 @@ use crate::shell_words::quote_path;
 
 /// Permission bits of a file mode.
 const PERMISSION_BITS: u32 = 0o777;
-/// Permission bits of other users, and those that allow them to write.
+/// Permission bits for other users, and those bits that allow them to write.
 pub(crate) const OTHERS: u32 = 0o077;
 pub(crate) const WRITE_BY_OTHERS: u32 = 0o022;
 
-/// Removes the access of other users to the content of a state directory. The caller has already closed the
-/// directory itself. `was_open` is true if other users had access to it. Only files that other users could
-/// modify are reported.
+/// Removes other users' access to the content of a state directory. The caller has already restricted the
+/// directory itself. `was_open` is true if other users had access to the directory. Only reports files that
+/// other users could modify.
 pub(crate) fn remove_access_of_others(
     root: &Path,
     was_open: bool,
@@ -26,7 +26,8 @@ pub(crate) fn remove_access_of_others(
 ) -> Result<(), ServiceError> {
     let mut closed = PermissionFix::default();
     for path in list_entries(root) {
-        // There can be many blobs. Skip them if their folder was closed, because they were never reachable.
+        // There may be many blobs. Skip them if other users had no access to their folder, because they could
+        // never be reached.
         closed.fix_tree(&path, was_open || !path.ends_with("blobs"))?;
     }
     let Some((first, mode)) = closed.reported.first() else { return Ok(()) };
@@ -44,12 +45,12 @@ pub(crate) fn remove_access_of_others(
 
 #[derive(Default)]
 struct PermissionFix {
-    /// Closed paths to report, with their former modes.
+    /// Restricted paths to report, each with its previous mode.
     reported: Vec<(PathBuf, u32)>,
 }
 
 impl PermissionFix {
-    /// Closes a folder before listing its content, so that no other user can put a link there in the
+    /// Restricts a folder before listing its content, so that no other user can put a link there in the
     /// meantime.
     fn fix_tree(&mut self, path: &Path, with_files: bool) -> Result<(), ServiceError> {
         let Ok(found) = fs::symlink_metadata(path) else { return Ok(()) };
@@ -74,7 +75,7 @@ impl PermissionFix {
         let is_writable = mode & WRITE_BY_OTHERS != 0;
         match fs::set_permissions(path, Permissions::from_mode(mode & !OTHERS)) {
             Ok(()) if is_writable => self.reported.push((path.to_owned(), mode)),
-            // Another process has removed it.
+            // Another process has removed the file or folder.
             Err(source) if source.kind() == io::ErrorKind::NotFound => {}
             Err(source) if is_writable => {
                 return Err(ServiceError::refused(format!(
@@ -84,15 +85,16 @@ impl PermissionFix {
                     quote_path(path)
                 )));
             }
-            // The file belongs to another user, or the file system is mounted read-only, so this process
-            // can't close it.
+            // This process can't restrict the file, because it belongs to another user or because the file
+            // system is mounted read-only.
             Ok(()) | Err(_) => {}
         }
         Ok(())
     }
 }
 
-/// Returns the sorted content of a folder. Skips an unreadable folder, which is reported where it is used.
+/// Returns a folder's content, sorted. Skips a folder that is unreadable, because this is reported where the
+/// folder is used.
 fn list_entries(folder: &Path) -> Vec<PathBuf> {
     let mut paths: Vec<PathBuf> =
         fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();

@@ -1,4 +1,4 @@
-//! Reads files that people have written.
+//! Reads files that users have written.
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -9,12 +9,12 @@ fn invalid_file_error(message: String) -> io::Error {
 }
 
 /// Returns the content of a regular file, up to a maximum size. Never opens other kinds of files, because
-/// that could block forever.
+/// opening them could block forever.
 ///
 /// # Errors
 ///
 /// Returns an error if the file doesn't exist, is unreadable, isn't a regular file, or is too large. The
-/// message names the problem.
+/// message describes the problem.
 pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     if !fs::metadata(path)?.is_file() {
         return Err(invalid_file_error("it is not a regular file".to_owned()));
@@ -27,7 +27,7 @@ pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Returns the content of a text file, as [`read_file`] does.
+/// Returns the content of a text file, in the same way as [`read_file`].
 ///
 /// # Errors
 ///
@@ -37,7 +37,7 @@ pub(crate) fn read_text_file(path: &Path, bytes_max: u64) -> io::Result<String> 
         .map_err(|_| invalid_file_error("the file is not UTF-8 text".to_owned()))
 }
 
-/// Returns true if a path is a link that leads out of `root`. `root` itself must not contain links.
+/// Returns true if a path is a link that points outside `root`. `root` itself must not contain links.
 pub fn is_link_outside(root: &Path, path: &Path) -> bool {
     let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
     is_link && !fs::canonicalize(path).is_ok_and(|real| real.starts_with(root))

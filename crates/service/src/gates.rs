@@ -1,4 +1,4 @@
-//! Gate definitions in the `--gates` file.
+//! Gate definitions from the file passed with `--gates`.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,10 +8,10 @@ use tidegate_executor::GateDefinitions;
 use crate::error::ServiceError;
 use crate::files::read_text_file;
 
-/// Maximum size of the file, larger than people would write by hand.
+/// Maximum size of the file in bytes, larger than any handwritten file.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Parses definitions from YAML. If any are invalid, returns all errors.
+/// Parses definitions from YAML. If any of them are invalid, returns all errors.
 pub fn parse_gates(text: &str) -> Result<GateDefinitions, Vec<String>> {
     let definitions: GateDefinitions = serde_saphyr::from_str(text).map_err(|error| {
         let message = error.to_string();
@@ -25,7 +25,8 @@ pub fn parse_gates(text: &str) -> Result<GateDefinitions, Vec<String>> {
     Err(wrong.iter().map(ToString::to_string).collect())
 }
 
-/// Gate definitions of a long-lived process, if it has any. The file is read again for each use.
+/// Gate definitions for a long-lived process, if it has any. The file is read again each time the definitions
+/// are used.
 #[derive(Clone, Debug, Default)]
 pub struct GateFile {
     path: Option<PathBuf>,
@@ -34,8 +35,8 @@ pub struct GateFile {
 }
 
 impl GateFile {
-    /// Opens the definitions at a path. A relative path still refers to the same file if the current folder
-    /// changes.
+    /// Opens the definitions at a path. A relative path keeps referring to the same file even if the current
+    /// directory changes.
     ///
     /// # Errors
     ///
@@ -48,7 +49,7 @@ impl GateFile {
         Ok(Self { path: Some(path), last_valid: Arc::new(Mutex::new(known)) })
     }
 
-    /// Returns the current definitions. If the file is invalid, logs a warning and returns the previous
+    /// Returns the current definitions. If the file is now invalid, logs a warning and returns the previous
     /// definitions.
     pub(crate) async fn read(&self) -> GateDefinitions {
         let this = self.clone();

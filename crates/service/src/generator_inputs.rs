@@ -1,6 +1,6 @@
-//! Inputs of ApplicationSet generators from repositories, files, and HTTP servers.
+//! Inputs for ApplicationSet generators from repositories, files and HTTP servers.
 //!
-//! Calls block, so that a single run of `generate` is enough. Callers must run them outside of async threads.
+//! Calls block, so that `generate` only needs to run once. Callers must not use async threads for them.
 
 mod http;
 mod objects;
@@ -29,32 +29,34 @@ pub use http::Providers;
 pub(crate) use http::{HttpResponses, RequestInputs};
 pub(crate) use objects::ObjectSources;
 
-/// Maximum size of a file that parameters are read from, in bytes: ten times the size that people write by
-/// hand.
+/// Maximum size in bytes of a file from which parameters are read, ten times as large as any handwritten
+/// file.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Inputs from repositories, and from clusters that are declared in files.
+/// Inputs from repositories, and from clusters declared in files.
 pub struct RepositoryInputs {
     repositories: Arc<Repositories>,
-    /// Base of relative repository addresses.
+    /// Base directory for relative repository addresses.
     base: PathBuf,
-    /// Project of the generated Applications, which determines the repositories to use. Empty if unknown.
+    /// Project of the generated Applications, which determines which repositories may be used; empty if it
+    /// can't be determined.
     project: String,
     clusters: Option<Arc<Vec<Cluster>>>,
-    /// Trees by repository and revision. A run uses the same commit of a revision throughout.
+    /// Trees, by repository and revision. Within a run, a revision always refers to the same commit.
     trees: BTreeMap<(String, String), Arc<GitTree>>,
-    /// Files by repository, commit and path, because a matrix generator repeats its requests.
+    /// Files, by repository, commit and path. They are cached because a matrix generator repeats its
+    /// requests.
     files: BTreeMap<(String, String, String), Arc<str>>,
-    /// Repositories whose refs were observed in this run. `None` if earlier observations can be used.
+    /// Repositories whose refs were observed during this run. `None` if earlier observations may be used.
     refreshed: Option<BTreeSet<Address>>,
-    /// Repositories whose refs have moved since the last observation.
+    /// Repositories whose refs have changed since the last observation.
     changed_repositories: BTreeSet<Address>,
     used_repositories: BTreeSet<Address>,
-    /// HTTP requests and their Secrets. `None` if HTTP requests are disabled.
+    /// HTTP requests and the Secrets for them. `None` if HTTP requests are disabled.
     http: Option<Box<HttpInputs>>,
 }
 
-/// HTTP requests of a run.
+/// HTTP requests made during a run.
 struct HttpInputs {
     web: Web,
     secrets: Option<RepositoryFiles>,
@@ -64,7 +66,7 @@ struct HttpInputs {
 }
 
 impl RepositoryInputs {
-    /// Creates inputs from these repositories, without clusters.
+    /// Creates inputs from the given repositories, without clusters.
     pub fn new(repositories: impl Into<Arc<Repositories>>, base: PathBuf) -> Self {
         Self {
             repositories: repositories.into(),
@@ -80,20 +82,20 @@ impl RepositoryInputs {
         }
     }
 
-    /// Enables requests to SCM providers and plugins, with Secrets and ConfigMaps from files.
+    /// Enables requests to SCM providers and plugins. The Secrets and ConfigMaps for them come from files.
     #[must_use]
     pub fn with_http(self, secrets: Option<RepositoryFiles>) -> Self {
         let (web, appset, responses) = Default::default();
         Self { http: Some(Box::new(HttpInputs { web, secrets, appset, responses })), ..self }
     }
 
-    /// Sets the project of the generated Applications, or an empty string if it is unknown.
+    /// Sets the project of the generated Applications, or an empty string if it can't be determined.
     #[must_use]
     pub fn for_project(self, project: &str) -> Self {
         Self { project: project.to_owned(), ..self }
     }
 
-    /// Observes the refs of each repository once, instead of using earlier observations.
+    /// Observes each repository's refs once instead of using earlier observations.
     #[must_use]
     pub fn with_fresh_refs(self) -> Self {
         Self { refreshed: Some(BTreeSet::new()), ..self }
@@ -104,14 +106,14 @@ impl RepositoryInputs {
         &self.used_repositories
     }
 
-    /// Returns the repositories whose refs have moved, according to this run. Later observations won't detect
-    /// the same move again.
+    /// Returns the repositories whose refs have changed, according to this run. Later observations won't
+    /// detect the same change again.
     pub(crate) fn changed_repositories(&self) -> &BTreeSet<Address> {
         &self.changed_repositories
     }
 
-    /// Prepares the inputs for an ApplicationSet. Relative repository addresses are relative to `base`. Keeps
-    /// repositories and clusters.
+    /// Prepares the inputs for an ApplicationSet. Relative repository addresses are relative to `base`.
+    /// Repositories and clusters are kept.
     pub fn set_appset(&mut self, set: &ApplicationSet, base: PathBuf) {
         self.base = base;
         project_of(set).unwrap_or_default().clone_into(&mut self.project);
@@ -123,7 +125,7 @@ impl RepositoryInputs {
         }
     }
 
-    /// Adds the clusters declared by Secrets in files.
+    /// Adds the clusters that Secrets in files declare.
     ///
     /// # Errors
     ///
@@ -152,7 +154,7 @@ impl RepositoryInputs {
 }
 
 impl HttpInputs {
-    /// Returns the parts needed for HTTP requests. All servers are permitted, because the user is running the
+    /// Returns what is needed for HTTP requests. All servers are permitted, because the user is running the
     /// command.
     fn request_parts(&mut self) -> (&mut HttpResponses, RequestInputs<'_>) {
         static ANY_SERVER: Providers =
@@ -164,8 +166,8 @@ impl HttpInputs {
     }
 }
 
-/// Returns the project of the Applications that an ApplicationSet generates, which determines the
-/// repositories to use. `None` if the project can differ between Applications.
+/// Returns the project of the Applications that an ApplicationSet generates, which determines which
+/// repositories may be used. Returns `None` if the Applications may have different projects.
 pub(crate) fn project_of(set: &ApplicationSet) -> Option<&str> {
     match set.spec.template.spec.project.as_str() {
         "" => Some(DEFAULT_PROJECT),
@@ -177,7 +179,7 @@ fn source_error(error: &SourceError) -> QueryError {
     QueryError::new(error.to_string())
 }
 
-/// Returns the cluster declared by a Secret, as generators need it: without its connection.
+/// Returns the cluster that a Secret declares in the format that generators need, without its connection.
 fn parse_cluster_secret(object: &Object) -> Result<Option<Cluster>, String> {
     let Some(declaration) = ClusterSecret::from_object(object) else { return Ok(None) };
     match declaration.problem {
@@ -186,7 +188,7 @@ fn parse_cluster_secret(object: &Object) -> Result<Option<Cluster>, String> {
     }
 }
 
-/// Converts a cluster declaration for generators.
+/// Converts a cluster declaration to the format that generators need.
 pub(crate) fn generator_cluster(declaration: ClusterSecret) -> Cluster {
     let ClusterSecret { connection, project, labels, annotations, .. } = declaration;
     Cluster { name: connection.name, server: connection.server, project, labels, annotations }

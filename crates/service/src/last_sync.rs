@@ -1,5 +1,5 @@
-//! Last sync of an Application in the log, used to delete the Application without its manifests. A completed
-//! deletion also counts, because its hooks have already run.
+//! An Application's last sync in the log, used to delete the Application if its manifests aren't available.
+//! If it was followed by a completed deletion, the deletion is used, because its hooks have already run.
 
 use std::sync::Arc;
 
@@ -15,20 +15,20 @@ use crate::notices::Notices;
 use crate::operations::list_operations;
 use crate::state_dir::StateDir;
 
-/// Operation of an Application with its manifests. Not a dry run.
+/// An Application's operation and manifests. The operation is never a dry run.
 pub struct LastSync {
     /// The operation.
     pub operation: OperationId,
-    /// Request of the operation.
+    /// Request that started the operation.
     pub request: SyncRequest,
-    /// Manifests of the operation.
+    /// Manifests that the operation used.
     pub targets: Targets,
     /// True if the operation deleted the Application, including its hooks, and no sync followed.
     pub is_deletion: bool,
 }
 
-/// Returns the last sync of an Application on a cluster, or the deletion that followed it. Returns `None` if
-/// the log doesn't contain a complete one. `open` is the log if it is already open; otherwise a copy is read.
+/// Returns an Application's last sync on a cluster, or the deletion that followed it. Returns `None` if the
+/// log doesn't contain a complete one. `open` is the log if it is already open; otherwise, a copy is read.
 ///
 /// # Errors
 ///
@@ -80,7 +80,7 @@ pub fn find_in_log(
     Ok(None)
 }
 
-/// Returns one operation, or `None` if only its summary is left.
+/// Returns an operation, or `None` if only its summary remains.
 pub(crate) fn read_sync(log: &Log, operation: OperationId) -> Result<Option<LastSync>, ServiceError> {
     let loaded = log.load_as(operation)?;
     let driver = Driver::recover(loaded.snapshot, loaded.events).map_err(EngineError::from)?;
@@ -88,7 +88,7 @@ pub(crate) fn read_sync(log: &Log, operation: OperationId) -> Result<Option<Last
     let bytes = log.blob(header.targets)?;
     let damaged = |error: serde_json::Error| EngineError::Manifests { reason: error.to_string() };
     let mut targets: Targets = serde_json::from_slice(&bytes).map_err(damaged)?;
-    // A plan is executed only once, by the operation that claimed it.
+    // A plan is executed only once, by the operation that has claimed it.
     targets.pinned = None;
     Ok(Some(LastSync { operation, request: header.request.clone(), targets, is_deletion: false }))
 }

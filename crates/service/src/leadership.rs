@@ -1,5 +1,5 @@
-//! Coordination of services. Only one service at a time is in charge of a control plane or of a folder of
-//! Applications. A Lease ensures this for a control plane, and a lock for a folder.
+//! Coordinates services, so that only one service at a time is in charge of a control plane or of a folder
+//! with Applications. A Lease ensures this for a control plane, and a lock ensures this for a folder.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
@@ -20,25 +20,26 @@ use crate::files;
 use crate::state_dir::StateDir;
 use crate::user;
 
-/// Maximum size of the file with the ID of a state directory.
+/// Maximum size in bytes of the file that contains a state directory's ID.
 const ID_BYTES_MAX: u64 = 64;
-/// Mode of the ID file.
+/// File mode of the ID file.
 const OWNER_ONLY_MODE: u32 = 0o600;
-/// Number of leading UUID digits that a state directory's ID omits, because they are only a timestamp.
+/// Number of leading UUID digits that are not part of a state directory's ID, because they only represent a
+/// timestamp.
 const ID_TIME_DIGITS: usize = 20;
-/// File that lists the locks held by processes on this machine.
+/// File that lists the locks held by this machine's processes.
 const LOCK_TABLE: &str = "/proc/locks";
 
-/// Lease held by the service in charge of a control plane.
+/// Lease that the service in charge of a control plane holds.
 pub struct Leadership {
     lease: HeldLease,
     location: ClaimLocation,
 }
 
 impl Leadership {
-    /// Acquires the Lease at `place` for the service of this state directory. The caller must hold the state
-    /// directory lock. A standby waits while another service is in charge. `report` receives the reason for
-    /// each wait.
+    /// Acquires the Lease at `place` for the service that uses this state directory. The caller must hold the
+    /// lock on the state directory. A standby waits while another service is in charge. `report` receives the
+    /// reason for each wait.
     ///
     /// # Errors
     ///
@@ -80,13 +81,13 @@ impl Leadership {
         }
     }
 
-    /// Returns the fence, which blocks writes while the Lease isn't held.
+    /// Returns the fence, which blocks writes if this service doesn't hold the Lease.
     pub fn fence(&self) -> Fence {
         self.lease.fence()
     }
 
-    /// Waits until this service is no longer in charge, and returns the reason. The fence already blocks all
-    /// writes at this point.
+    /// Waits until this service is no longer in charge. Returns the reason. At this point, the fence already
+    /// blocks all writes.
     pub async fn wait_for_loss(&mut self) -> ServiceError {
         let reason = match self.lease.wait_until_lost().await {
             LeaseLoss::Taken(Some(holder)) => format!("{holder} has taken it"),
@@ -103,7 +104,7 @@ impl Leadership {
         }
     }
 
-    /// Releases the Lease. Call this after all work has finished.
+    /// Releases the Lease. Must be called only after all work has finished.
     pub async fn release(self) {
         self.lease.release().await;
     }
@@ -126,21 +127,21 @@ fn other_leader_error(holder: &LeaseHolder, place: &ClaimLocation) -> ServiceErr
     ))
 }
 
-/// Returns the ID of a state directory: a random number stored in a file, and the inode of that file, which
-/// differs in a copy.
+/// Returns a state directory's ID. It consists of a random number that is stored in a file, and the file's
+/// inode, which differs in a copy.
 fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
     let failed = |action| move |source| ServiceError::Io { action, path: path.to_path_buf(), source };
     let found = match files::read_text_file(path, ID_BYTES_MAX) {
         Ok(text) => Uuid::try_parse(text.trim()).ok(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-        // Invalid content is treated like a missing file.
+        // Invalid content is treated in the same way as a missing file.
         Err(error) if error.kind() == io::ErrorKind::InvalidData => None,
         Err(error) => return Err(failed("read")(error)),
     };
     let id = match found {
         Some(id) => id,
         None => {
-            // Only the random digits are used.
+            // Only the random digits of the UUID are used.
             let id = Uuid::new_v7(Timestamp::from_unix(NoContext, 0, 0));
             let file =
                 OpenOptions::new().write(true).create(true).truncate(true).mode(OWNER_ONLY_MODE).open(path);
@@ -157,13 +158,13 @@ fn state_directory_id(path: &Path) -> Result<String, ServiceError> {
     Ok(format!("{}-{inode:x}", digits.get(ID_TIME_DIGITS..).unwrap_or_default()))
 }
 
-/// Lock on a folder of Applications. It is an advisory lock of the operating system on the folder itself, so
-/// no file is written. The operating system releases the lock when the process exits.
+/// Lock on a folder with Applications. It is an advisory operating system lock on the folder itself, so no
+/// file is written. The operating system releases it when the process exits.
 pub struct FolderLock {
     _folder: File,
 }
 
-/// Another service's lock on a folder.
+/// Another service that holds the lock on a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FolderHolder {
     folder: PathBuf,
@@ -192,8 +193,8 @@ impl From<FolderHolder> for ServiceError {
 }
 
 impl FolderLock {
-    /// Locks a folder. Returns `Ok(Err(_))` while another service holds the lock. If the file system doesn't
-    /// support locks, returns an error of kind [`io::ErrorKind::Unsupported`].
+    /// Locks a folder. Returns `Ok(Err(_))` if another service holds the lock. Returns an error of kind
+    /// [`io::ErrorKind::Unsupported`] if the file system doesn't support locks.
     pub fn try_lock(folder: &Path) -> io::Result<Result<Self, FolderHolder>> {
         let opened = File::open(folder)?;
         match opened.try_lock() {
@@ -208,8 +209,8 @@ impl FolderLock {
     }
 }
 
-/// Returns the process that holds a lock on a whole file, according to the kernel's lock table: `1: FLOCK
-/// ADVISORY WRITE 41 08:01:131078 0 EOF`.
+/// Returns the process that holds a lock on a whole file. `locks` is the kernel's lock table, with lines such
+/// as `1: FLOCK ADVISORY WRITE 41 08:01:131078 0 EOF`.
 fn find_lock_holder(inode: u64, locks: &str) -> Option<u32> {
     let held = locks.lines().filter(|line| !line.contains("->")).find_map(|line| {
         let text: Vec<&str> = line.split_ascii_whitespace().collect();
@@ -217,7 +218,7 @@ fn find_lock_holder(inode: u64, locks: &str) -> Option<u32> {
         let is_it = place.rsplit(':').next()?.parse() == Ok(inode);
         is_it.then(|| pid.parse().ok()).flatten()
     });
-    // Zero means a process in another container.
+    // Zero represents a process in another container.
     held.filter(|pid| *pid != 0)
 }
 

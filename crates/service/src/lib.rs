@@ -1,9 +1,9 @@
-//! Parts shared by all Tidegate front ends: the state directory and its log, clusters of operations, queries
-//! and requests for operations, and the socket that receives requests for the running process.
+//! Parts that all Tidegate front ends share: the state directory and its log, the operations' clusters,
+//! queries and requests for operations, and the socket on which the running process receives requests.
 //!
 //! ```text
 //! session           engine running in a state directory: log, clusters, control socket
-//! operation_access  access to operations through the running process, or through the log if there is none
+//! operation_access  access to operations through the running process or, if there is none, the log
 //! queries           responses to queries and requests
 //! control           communication between processes
 //! applications      Applications that the process compares and syncs

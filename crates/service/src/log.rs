@@ -1,4 +1,4 @@
-//! Operation log in a state directory.
+//! The operation log in a state directory.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,18 +17,18 @@ use crate::error::ServiceError;
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
-/// Environment variable with the log key, which replaces the key in the state directory.
+/// Environment variable that contains the log key, which replaces the key in the state directory.
 const LOG_KEY_VARIABLE: &str = "TIDEGATE_LOG_KEY";
-/// Time limit for locking the state directory. Read-only commands hold the lock briefly.
+/// Time limit for locking the state directory. Read-only commands only hold the lock briefly.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(25);
 
-/// Query that returns true if a process is listening on a control socket. If none is, the lock of the state
-/// directory is held by a command.
+/// Function that returns true if a process is listening on a control socket. If no process is listening, a
+/// command holds the lock on the state directory.
 pub type ProcessQuery = for<'a> fn(&'a Path) -> BoxFuture<'a, Result<bool, ServiceError>>;
 
-/// Opens the log. Waits briefly while a read-only command holds the lock, but doesn't wait for a running
-/// process, which `is_process_running` detects.
+/// Opens the log. If a read-only command holds the lock, waits briefly. Doesn't wait for a running process,
+/// which `is_process_running` detects.
 pub async fn open_locked(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -49,12 +49,12 @@ pub async fn open_locked(
     }
 }
 
-/// Opens the log in a single attempt.
+/// Opens the log, making only a single attempt.
 pub async fn open_once(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
     tokio::task::block_in_place(|| open(state_dir, notices))
 }
 
-/// Opens the log and reports damage.
+/// Opens the log, and reports any damage.
 fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
     state_dir.restrict_to_owner(notices)?;
     let log = tidegate_executor::open_log(state_dir.path(), key_from_environment()?)?;
@@ -63,7 +63,7 @@ fn open(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError
     Ok(log)
 }
 
-/// Opens the current log read-only. Never writes to the state directory, and doesn't need its lock.
+/// Opens the current log in read-only mode. Never writes to the state directory, and doesn't need its lock.
 pub fn open_read_only(state_dir: &StateDir, notices: &dyn Notices) -> Result<Log, ServiceError> {
     let log: Log = Arc::new(SledLog::open_read_only(state_dir.path(), key_from_environment()?, codecs())?);
     report_damage(&log, state_dir, notices);
@@ -91,7 +91,7 @@ fn report_damage(log: &Log, state_dir: &StateDir, notices: &dyn Notices) {
     }
 }
 
-/// Returns the key from the environment. If it isn't set, the log uses its own key in the state directory.
+/// Returns the key in the environment. If there is none, the log uses the key in its state directory.
 pub(crate) fn key_from_environment() -> Result<Option<LogKey>, ServiceError> {
     let Some(text) = std::env::var_os(LOG_KEY_VARIABLE).filter(|text| !text.is_empty()) else {
         return Ok(None);
@@ -103,8 +103,8 @@ pub(crate) fn key_from_environment() -> Result<Option<LogKey>, ServiceError> {
     key.map(Some).map_err(|reason| ServiceError::LogKey { reason })
 }
 
-/// Returns the inventory that the log contains for a sync of this Application, if any. Reads a copy unless
-/// the log is already open, so that this function doesn't wait for a running process or block it.
+/// Returns the inventory that the log contains for a sync of this Application, if any. If the log isn't
+/// already open, reads a copy, so that this function neither waits for a running process nor blocks it.
 pub fn find_inventory(
     state_dir: &StateDir,
     open: Option<&Log>,
@@ -121,7 +121,7 @@ pub fn find_inventory(
         };
         Ok(log.inventory(&cluster, &request.application)?)
     };
-    // Without an inventory, the cluster is searched, as for an Application that never had one.
+    // Without an inventory, the cluster is searched, as it is for an Application that never had one.
     tokio::task::block_in_place(read).unwrap_or_else(|error| {
         tracing::warn!(%error, "failed to read the inventory; searching the cluster instead");
         None

@@ -1,9 +1,9 @@
-//! Notices to the user of a running command.
+//! Notices for the user of a running command.
 
 /// Receiver of notices.
 pub trait Notices: Sync {
-    /// Reports a warning.
+    /// Shows a warning.
     fn warn(&self, message: &str);
-    /// Reports a hint.
+    /// Shows a hint.
     fn note(&self, message: &str);
 }

@@ -17,13 +17,13 @@ use crate::state_dir::StateDir;
 
 pub use crate::control::client::{check_reply, unexpected_reply_error};
 
-/// Source of the response to a request for a state directory.
+/// Origin of the response to a request for a state directory.
 pub enum Responder {
-    /// Another process, with its reply.
+    /// Another process, which has sent this reply.
     Process(Reply),
-    /// No process is running; the log is open for reading and writing.
+    /// No process is running. The log is open for reading and writing.
     Log(Log),
-    /// The state directory was never used.
+    /// The state directory has never been used.
     Unused,
 }
 
@@ -43,7 +43,7 @@ pub async fn send_request(
     }
     match log::open_locked(state_dir, notices, client::is_process_running).await {
         Ok(log) => Ok(Responder::Log(log)),
-        // A process has started to listen in the meantime.
+        // A process has started listening in the meantime.
         Err(ServiceError::Log(locked @ LogError::Locked { .. })) if !is_silent => {
             match client::send_request(&state_dir.socket(), request).await? {
                 RequestOutcome::Reply(reply) => Ok(Responder::Process(reply)),
@@ -54,17 +54,17 @@ pub async fn send_request(
     }
 }
 
-/// Source of the response to a query.
+/// Origin of the response to a query.
 enum QueryResponder {
-    /// Another process, with its reply.
+    /// Another process, which has sent this reply.
     Process(Reply),
     /// This process, which reads the log.
     Queries(Queries),
-    /// The state directory was never used.
+    /// The state directory has never been used.
     Unused,
 }
 
-/// Sends a query as [`send_request`] does. A query can be answered without write permission, and even if a
+/// Sends a query like [`send_request`]. A query can be answered without write permission, and even if a
 /// running process doesn't respond.
 async fn send_query(
     state_dir: &StateDir,
@@ -83,7 +83,7 @@ async fn send_query(
         Err(ServiceError::Log(reason)) if prevents_writing(&reason) => reason,
         result => return result.map(|log| QueryResponder::Queries(Queries::without_engine(log))),
     };
-    // A process has started to listen in the meantime.
+    // A process has started listening in the meantime.
     if !is_silent
         && matches!(reason, LogError::Locked { .. })
         && let RequestOutcome::Reply(reply) = client::send_request(&state_dir.socket(), request).await?
@@ -95,7 +95,8 @@ async fn send_query(
     }
     tracing::info!(%reason, "reading a copy of the log");
     let log = tokio::task::block_in_place(|| log::open_read_only(state_dir, notices))?;
-    // The process that holds the lock may be running this operation or another one, or may only be reading.
+    // The process that holds the lock may be running this operation or another one, or it may only be
+    // reading.
     let nobody = is_held(state_dir.path()) == Some(false);
     Ok(QueryResponder::Queries(if nobody {
         Queries::without_engine(log)
@@ -104,7 +105,7 @@ async fn send_query(
     }))
 }
 
-/// Returns true if an error concerns writing or the lock, so that reading may still be possible.
+/// Returns true if an error is caused by writing or by the lock, so that reading may still be possible.
 pub fn prevents_writing(error: &LogError) -> bool {
     matches!(
         error,
@@ -116,7 +117,7 @@ pub fn prevents_writing(error: &LogError) -> bool {
     )
 }
 
-/// Queries the running process or the log, as available.
+/// Queries the running process or, if there is none, the log.
 pub async fn query(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -129,7 +130,7 @@ pub async fn query(
     }
 }
 
-/// Returns all operations, or those of one Application, oldest first.
+/// Returns all operations, or one Application's operations, oldest first.
 pub async fn list_operations(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -146,7 +147,7 @@ fn parse_operations(reply: Reply) -> Result<Vec<OperationEntry>, ServiceError> {
     }
 }
 
-/// Sends a query about the operation that matches `text`.
+/// Sends a query for the operation that matches `text`.
 pub async fn query_operation(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -179,7 +180,7 @@ pub async fn find_operation(
     Ok(operations::select_candidate(candidates, text, state_dir)?.into_summary()?)
 }
 
-/// Returns the rollouts and deletions of one ApplicationSet, or of all ApplicationSets, oldest first.
+/// Returns the rollouts and deletions of one ApplicationSet or of all ApplicationSets, oldest first.
 pub async fn list_runs(
     state_dir: &StateDir,
     notices: &dyn Notices,
@@ -191,7 +192,7 @@ pub async fn list_runs(
 fn parse_runs(reply: Reply) -> Result<Vec<RunSummary>, ServiceError> {
     match reply {
         Reply::Runs(lines) => Ok(lines),
-        // The state directory was never used.
+        // The state directory has never been used.
         Reply::Operations(none) if none.is_empty() => Ok(Vec::new()),
         other => Err(unexpected_reply_error(&other)),
     }

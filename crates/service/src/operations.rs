@@ -1,4 +1,4 @@
-//! List entries of the operations in a log, and lookup by user input.
+//! List entries for the operations in a log. Also finds operations based on user input.
 
 use std::collections::BTreeSet;
 
@@ -14,31 +14,31 @@ use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 use crate::state_dir::StateDir;
 
-/// List entry of an operation.
+/// List entry for an operation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationEntry {
-    /// Operation ID. For an unknown kind, the stream ID.
+    /// Operation ID, or the stream ID if the kind is unknown.
     pub operation: OperationId,
     /// Summary. `None` if it was lost.
     pub summary: Option<Summary>,
-    /// Description of damage.
+    /// Description of the damage, if any.
     pub damage: Option<String>,
-    /// Kind of an entry that isn't an operation: a run of an ApplicationSet, or a kind that this version
-    /// doesn't know and preserves.
+    /// Kind of an entry that isn't an operation. This is a run of an ApplicationSet, or a kind that is
+    /// unknown to this version of Tidegate and is preserved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unknown_kind: Option<String>,
-    /// True if a process is running the operation, `None` if unknown.
+    /// True if a process is running the operation. `None` if this can't be determined.
     pub at_work: Option<bool>,
 }
 
 impl OperationEntry {
-    /// Creates the entry of an undamaged operation.
+    /// Creates the entry for an undamaged operation.
     pub fn from_summary(summary: Summary) -> Self {
         let operation = summary.operation;
         Self { operation, summary: Some(summary), damage: None, unknown_kind: None, at_work: None }
     }
 
-    /// Returns the summary, or the damage as an error.
+    /// Returns the summary. If the operation is damaged, returns the damage as an error.
     pub fn into_summary(self) -> Result<Summary, LogError> {
         let Self { operation, summary, damage, .. } = self;
         summary.ok_or_else(|| {
@@ -52,13 +52,13 @@ fn is_newly_damaged(log: &Log) -> bool {
     log.damage().iter().any(|damage| damage.is_new)
 }
 
-/// Returns the matching operations, oldest first, including what remains of damaged operations. The log
-/// doesn't know which operations are running. Streams of unknown kinds are included if all operations are
-/// requested.
+/// Returns the matching operations, oldest first. Includes what remains of damaged operations. The log
+/// doesn't show which operations are running. If all operations are requested, also includes streams of
+/// unknown kinds.
 pub fn list_operations(log: &Log, lookup: &Lookup) -> Result<Vec<OperationEntry>, ServiceError> {
     let mut listed: Vec<OperationEntry> =
         list_summaries(log, lookup.clone())?.into_iter().map(OperationEntry::from_summary).collect();
-    // When a writable log was opened, wrong summaries were already corrected.
+    // If the log was opened for writing, wrong summaries have already been corrected.
     let restated = if is_newly_damaged(log) { find_wrong_summaries(log)? } else { Vec::new() };
     for right in restated {
         let of_it = listed.iter_mut().filter(|listed| listed.operation == right.summary.operation);
@@ -84,12 +84,12 @@ pub fn list_operations(log: &Log, lookup: &Lookup) -> Result<Vec<OperationEntry>
             .into_iter()
             .map(unknown_kind_entry),
     );
-    // IDs are in log order. Times aren't reliable, because clocks can have been wrong.
+    // IDs sort in log order. Times aren't reliable, because the clock may have been wrong.
     listed.sort_by_key(|listed| listed.operation);
     Ok(listed)
 }
 
-/// Returns true if an operation matches. If its application was lost, it matches every application.
+/// Returns true if an operation matches. An operation whose application was lost matches every application.
 fn is_match(summary: &Summary, lookup: &Lookup) -> bool {
     let Lookup { application, open, .. } = lookup;
     application.as_ref().is_none_or(|wanted| summary.application == *wanted)
@@ -108,7 +108,7 @@ fn unknown_kind_entry(entry: RawEntry) -> OperationEntry {
     }
 }
 
-/// Returns the entry of one stream.
+/// Returns the entry for a single stream.
 fn find_stream(log: &Log, stream: StreamId) -> Result<Option<OperationEntry>, ServiceError> {
     let impaired = log.impaired_streams().into_iter().find(|impaired| impaired.stream == stream);
     if let Some(ImpairedStream { entry, reason, .. }) = impaired {
@@ -126,12 +126,12 @@ fn find_stream(log: &Log, stream: StreamId) -> Result<Option<OperationEntry>, Se
     }
 }
 
-/// Returns the entry of the operation with this ID.
+/// Returns the entry for the operation with the given ID.
 pub fn find_operation(log: &Log, operation: OperationId) -> Result<Option<OperationEntry>, ServiceError> {
     find_stream(log, operation.into())
 }
 
-/// Returns the outcome of a finished operation from the log's list.
+/// Returns a finished operation's outcome from the log's list.
 pub(crate) fn find_outcome(
     log: &Log,
     operation: OperationId,
@@ -141,12 +141,12 @@ pub(crate) fn find_outcome(
     Ok(summary.finished_at.map(|_| (summary.phase, summary.message)))
 }
 
-/// Returns the creation time of an operation, from its ID.
+/// Returns an operation's creation time, based on its ID.
 pub fn creation_time(operation: OperationId) -> Timestamp {
     tidegate_executor::creation_time(operation).unwrap_or_default()
 }
 
-/// Converts an Application name as users write it to the instance name in operations: `team/shop` becomes
+/// Converts an Application name that a user entered to the instance name in operations: `team/shop` becomes
 /// `team_shop`, and `argocd/shop` becomes `shop`.
 pub fn instance_name(text: &str) -> String {
     if text.contains('/') { AppKey::parse(text).instance_name() } else { text.to_owned() }
@@ -174,7 +174,7 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, Ser
     let mut meant: Vec<OperationEntry> =
         meant.filter_map(|id| find_stream(log, id).transpose()).collect::<Result<_, _>>()?;
     if meant.len() > 1 {
-        // If the prefix matches any operations, other streams are dropped.
+        // If the prefix matches any operation, drop the other streams.
         meant.retain(|listed| {
             listed.unknown_kind.as_deref().is_none_or(|kind| describe_appset_stream(kind).is_none())
         });
@@ -182,14 +182,14 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<OperationEntry>, Ser
     Ok(meant)
 }
 
-/// Describes the kind of a stream that belongs to an ApplicationSet and isn't an operation.
+/// Describes the kind of a stream that belongs to an ApplicationSet but isn't an operation.
 fn describe_appset_stream(kind: &str) -> Option<&'static str> {
     let known = [(StreamKind::ROLLOUT, "a rollout"), (StreamKind::TEARDOWN, "a deletion")];
     known.iter().find(|(known, _)| known.name() == kind).map(|(_, what)| *what)
 }
 
-/// Returns the error for an ID that doesn't belong to an operation, with the command that shows what it
-/// belongs to.
+/// Returns the error for an ID that belongs to something other than an operation. It contains the command
+/// that shows what the ID belongs to.
 pub(crate) fn not_an_operation_error(id: OperationId, kind: &str) -> ServiceError {
     let run = describe_appset_stream(kind);
     let what = match run {
@@ -203,7 +203,7 @@ pub(crate) fn not_an_operation_error(id: OperationId, kind: &str) -> ServiceErro
     ServiceError::NotAnOperation { id, what, is_run: run.is_some() }
 }
 
-/// Returns the only candidate.
+/// Returns the only candidate. Any other number is an error.
 pub fn select_candidate(
     candidates: Vec<OperationEntry>,
     text: &str,
@@ -229,7 +229,7 @@ fn is_of_application(listed: &OperationEntry, application: &str) -> bool {
     listed.summary.as_ref().is_some_and(|known| known.application == application)
 }
 
-/// Returns the cluster of an operation.
+/// Returns an operation's cluster.
 pub fn read_destination(log: &Log, operation: OperationId) -> Result<Destination, ServiceError> {
     let loaded = log.load_as(operation)?;
     let driver = Driver::recover(loaded.snapshot, loaded.events)?;
@@ -237,7 +237,7 @@ pub fn read_destination(log: &Log, operation: OperationId) -> Result<Destination
     Ok(header.request.destination.clone())
 }
 
-/// Returns the unfinished operations that can be resumed.
+/// Returns the operations that haven't finished and can be resumed.
 pub fn open_operations(listed: &[OperationEntry]) -> Vec<Summary> {
     listed.iter().filter(|listed| is_open(listed)).filter_map(|listed| listed.summary.clone()).collect()
 }
@@ -246,7 +246,7 @@ fn is_open(listed: &OperationEntry) -> bool {
     listed.damage.is_none() && listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_none())
 }
 
-/// Returns the damaged operations that can't be resumed and aren't known to be finished.
+/// Returns the damaged operations that can't be resumed, unless it is certain that they have finished.
 pub fn lost_operations(listed: &[OperationEntry]) -> Vec<&OperationEntry> {
     let is_over = |listed: &OperationEntry| {
         listed.summary.as_ref().is_some_and(|summary| summary.finished_at.is_some())

@@ -1,4 +1,4 @@
-//! Explanations of slow cluster calls while no operation exists yet.
+//! Explains why calls to a cluster are slow before there is an operation.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use crate::notices::Notices;
 
 /// Interval between checks of the cluster.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Interval between repeated explanations during a long wait.
+/// Interval between explanations during a long wait.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
 
-/// Runs work that uses a cluster, and reports what is delaying it.
+/// Runs work that uses a cluster, and reports what delays it.
 pub async fn with_delay_notices<T>(
     cluster: &dyn Cluster,
     notices: &dyn Notices,

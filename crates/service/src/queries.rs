@@ -1,5 +1,5 @@
-//! Queries and requests for operations, answered by a running engine through its control socket or directly
-//! from the log.
+//! Queries and requests for operations. A running engine answers them through its control socket, or they are
+//! answered directly from the log.
 
 mod damage;
 mod operation_actions;
@@ -26,24 +26,24 @@ use crate::documents::ExplanationDocument;
 use crate::error::ServiceError;
 use crate::operations::{self, OperationEntry};
 
-/// The log, and the engine running on it, if any.
+/// The log, and the engine that uses it, if any.
 pub struct Queries {
     log: Log,
     engine: OnceLock<Engine>,
-    /// Operations to resume, while a process doesn't have an engine yet.
+    /// Operations to resume, if the process doesn't have an engine yet.
     pending_resume: Option<PendingResume>,
     /// Managed Applications, if any.
     applications: watch::Sender<ApplicationsState>,
     /// Managed ApplicationSets, if any.
     appsets: OnceLock<AppSetService>,
-    /// True if another process may run an engine on the log.
+    /// True if an engine in another process may be using the log.
     has_other_process: bool,
     /// Permits for clients that wait for events or stream hook output. Other requests are answered
-    /// immediately and can't block clients.
+    /// immediately, so they don't need permits.
     follower_permits: Arc<Semaphore>,
 }
 
-/// State of the Applications.
+/// State of the managed Applications.
 enum ApplicationsState {
     Unmanaged,
     /// The process hasn't observed the Applications yet.
@@ -51,14 +51,14 @@ enum ApplicationsState {
     Ready(ApplicationService),
 }
 
-/// Maximum time that a query for Applications waits until they are first observed.
+/// Maximum time that a query for Applications waits for the first observation.
 const OBSERVATION_TIMEOUT: Duration = Duration::from_secs(25);
 
-/// Operations that a process will resume once it is connected to their clusters.
+/// Operations that a process will resume once it has connected to their clusters.
 pub struct PendingResume {
     /// The operations.
     pub operations: BTreeSet<OperationId>,
-    /// Connection attempt to the operations' clusters.
+    /// The attempt to connect to the operations' clusters.
     pub attempt: Arc<ConnectionAttempt>,
 }
 
@@ -82,53 +82,53 @@ impl Queries {
         }
     }
 
-    /// Creates queries that are answered from the log, on which no process is running.
+    /// Creates queries that are answered from a log that no process is using.
     pub fn without_engine(log: Log) -> Self {
         Self::new(log, None, false)
     }
 
-    /// Creates queries that are answered from a log on which another process may be running.
+    /// Creates queries that are answered from a log that another process may be using.
     pub fn with_other_process(log: Log) -> Self {
         Self::new(log, None, true)
     }
 
-    /// Creates queries that are answered by an engine, or from the log if the engine doesn't know the
-    /// operation.
+    /// Creates queries that are answered by an engine or, if the engine doesn't have the operation, from the
+    /// log.
     pub fn with_engine(log: Log, engine: Engine) -> Self {
         let queries = Self::new(log, None, false);
         queries.set_engine(engine);
         queries
     }
 
-    /// Creates queries that are answered from the log until there is an engine.
+    /// Creates queries that are answered from the log until an engine is available.
     pub fn before_engine(log: Log, ahead: PendingResume) -> Self {
         Self::new(log, Some(ahead), false)
     }
 
-    /// Switches to queries that are answered by an engine.
+    /// Makes the engine answer queries from now on.
     pub fn set_engine(&self, engine: Engine) {
         // A process has only one engine.
         let _ = self.engine.set(engine);
     }
 
-    /// Makes queries for Applications wait for [`Self::set_applications`].
+    /// Makes queries for Applications wait until [`Self::set_applications`] is called.
     pub fn expect_applications(&self) {
         self.applications.send_replace(ApplicationsState::Pending);
     }
 
-    /// Enables queries for these Applications.
+    /// Enables queries for the given Applications.
     pub fn set_applications(&self, serving: ApplicationService) {
         self.applications.send_replace(ApplicationsState::Ready(serving));
     }
 
-    /// Enables queries for these ApplicationSets. Must be called before [`Self::set_applications`], so that
-    /// clients waiting for the Applications find the ApplicationSets too.
+    /// Enables queries for the given ApplicationSets. Must be called before [`Self::set_applications`], so
+    /// that clients that are waiting for the Applications also find the ApplicationSets.
     pub fn set_appsets(&self, sets: AppSetService) {
-        // Set only once per process.
+        // This is set only once per process.
         let _ = self.appsets.set(sets);
     }
 
-    /// Returns the ApplicationSets if they are already managed.
+    /// Returns the ApplicationSets, if they are already managed.
     pub fn appsets_if_ready(&self) -> Option<&AppSetService> {
         self.appsets.get()
     }
@@ -149,7 +149,7 @@ impl Queries {
         !matches!(*self.applications.borrow(), ApplicationsState::Pending)
     }
 
-    /// Returns the Applications if they are already managed.
+    /// Returns the Applications, if they are already managed.
     pub fn applications_if_ready(&self) -> Option<ApplicationService> {
         match &*self.applications.borrow() {
             ApplicationsState::Ready(serving) => Some(serving.clone()),
@@ -157,7 +157,7 @@ impl Queries {
         }
     }
 
-    /// Returns the Applications as soon as they are managed, or `None` if the process shuts down first.
+    /// Returns the Applications once they are managed, or `None` if the process shuts down first.
     pub fn wait_for_applications(
         &self,
     ) -> impl Future<Output = Option<ApplicationService>> + Send + 'static + use<> {
@@ -188,7 +188,7 @@ impl Queries {
         }
     }
 
-    /// Returns an operation's recorded events, the sequence number of the first one, and the damage in its
+    /// Returns an operation's recorded events, the sequence number of the first one, and any damage to its
     /// log. If all events were compacted, the list is empty and the number is the next sequence number.
     pub async fn recorded_events(
         &self,
@@ -215,8 +215,8 @@ impl Queries {
         self.list_entries(move |log| operations::list_operations(log, &lookup)).await
     }
 
-    /// Returns the events of an operation after a sequence number. If `wait` is set and there are no events
-    /// yet, waits for a limited time.
+    /// Returns the events of an operation that follow a sequence number. If there are none yet and `wait` is
+    /// set, waits for a limited time.
     pub async fn events(
         &self,
         operation: OperationId,
@@ -241,7 +241,7 @@ impl Queries {
             && let Ok(_place) = self.follower_permits.try_acquire()
         {
             let mut events = engine.events(operation, after).await?;
-            // The log is read afterwards in any case.
+            // In any case, the log is read next.
             let _ = tokio::time::timeout(EVENT_WAIT_MAX, events.next()).await;
             found = read().await?;
         }
@@ -252,7 +252,7 @@ impl Queries {
                 let missed = found.event_gap(operation, after).map(|missed| missed.to_string());
                 Ok(EventPage { events: found.events, missed, last: found.last, is_over, is_running })
             }
-            // The operation isn't in the log yet.
+            // The log doesn't contain the operation yet.
             None if is_running == Some(true) => {
                 Ok(EventPage { events: Vec::new(), missed: None, last: after, is_over, is_running })
             }
@@ -274,7 +274,7 @@ impl Queries {
         .into())
     }
 
-    /// Returns a permit for a long-lived stream, if one is available.
+    /// Returns a permit for a long-lived stream, if a permit is available.
     pub fn try_follower_permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.follower_permits).try_acquire_owned().ok()
     }
@@ -290,7 +290,7 @@ impl Queries {
         }
     }
 
-    /// Returns the operations that are running in this process, or `None` if unknown.
+    /// Returns the operations that this process is running, or `None` if this can't be determined.
     async fn running_operations(&self) -> Result<Option<BTreeSet<OperationId>>, ServiceError> {
         Ok(match (self.engine.get(), &self.pending_resume) {
             (Some(engine), _) => Some(engine.running_operations().await?),
@@ -315,7 +315,7 @@ impl Queries {
         Ok(listed)
     }
 
-    /// Returns the status of an operation with the reasons for it.
+    /// Returns an operation's status, and the reasons for it.
     pub async fn inspect(&self, operation: OperationId) -> Result<OperationDetails, ServiceError> {
         let at_work = self.running_operations().await?;
         let inspected = match self.engine.get() {
@@ -362,8 +362,8 @@ impl Queries {
         }
     }
 
-    /// Returns the result for an operation. If the operation doesn't exist, the error says what the ID
-    /// belongs to and which command shows it.
+    /// Returns the result of looking up an operation. If the operation doesn't exist, the error explains what
+    /// the ID belongs to and which command shows it.
     async fn explain_missing_operation<T>(
         &self,
         operation: OperationId,
@@ -386,7 +386,7 @@ impl Queries {
         }
     }
 
-    /// Returns the error for an operation that is in its Application's resource, but not in the log yet.
+    /// Returns the error for an operation that is in its Application's resource but not in the log yet.
     fn not_started_error(&self, operation: OperationId) -> Option<ServiceError> {
         let key = self.applications_if_ready()?.application_of_operation(operation)?;
         Some(ServiceError::refused(format!(
@@ -395,7 +395,7 @@ impl Queries {
         )))
     }
 
-    /// Describes what is delaying an operation before there is an engine.
+    /// Describes what delays an operation before an engine is available.
     fn connection_trouble(&self, operation: OperationId) -> Option<String> {
         let ahead = self.pending_resume.as_ref().filter(|_| self.engine.get().is_none())?;
         let strain = ahead.attempt.backpressure().filter(|_| ahead.operations.contains(&operation))?;
@@ -403,7 +403,7 @@ impl Queries {
     }
 }
 
-/// Returns true if an operation is running. Finished operations aren't running.
+/// Returns true if an operation is running. A finished operation is never running.
 fn is_running(
     at_work: Option<&BTreeSet<OperationId>>,
     operation: OperationId,

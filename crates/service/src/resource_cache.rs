@@ -1,4 +1,4 @@
-//! Cache of named resources, for queries and restarted actors.
+//! Cache of named resources, for queries and for restarted actors.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,8 @@ use tokio::sync::broadcast;
 
 use crate::applications::store::AppKey;
 
-/// Maximum number of changes that a subscriber can lag behind before it must read all resources again.
+/// Maximum number of changes by which a subscriber may fall behind. Beyond this, it must read all resources
+/// again.
 const CHANGES_MAX: usize = 1024;
 
 /// Cache of the current state of named resources. Entries must be cheap to clone.
@@ -33,7 +34,7 @@ impl<T: Clone> ResourceCache<T> {
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Stores an entry and returns the previous one.
+    /// Stores an entry. Returns the previous entry.
     pub fn insert(&self, key: &AppKey, now: T) -> Option<T> {
         let before = self.lock().by_key.insert(key.clone(), now);
         // There may be no subscribers.
@@ -41,7 +42,7 @@ impl<T: Clone> ResourceCache<T> {
         before
     }
 
-    /// Notifies subscribers of an entry that is unchanged but now means something different to them.
+    /// Notifies subscribers of an entry that hasn't changed itself but now has a different meaning for them.
     pub fn notify_unchanged(&self, key: &AppKey) {
         // There may be no subscribers.
         let _ = self.changes.send(key.clone());
@@ -56,13 +57,13 @@ impl<T: Clone> ResourceCache<T> {
         self.lock().by_key.get(key).cloned()
     }
 
-    /// Returns all entries in name order.
+    /// Returns all entries, sorted by name.
     pub fn all(&self) -> Vec<(AppKey, T)> {
         self.lock().by_key.iter().map(|(key, one)| (key.clone(), one.clone())).collect()
     }
 
-    /// Returns the entries that match `text`, or all entries, in name order, and the problems of unreadable
-    /// resources.
+    /// Returns the entries that match `text`, or all entries if it is `None`, sorted by name. Also returns
+    /// the problems with unreadable resources.
     pub fn find_matching(&self, text: Option<&str>) -> (Vec<T>, Vec<String>) {
         let posted = self.lock();
         let meant = posted.by_key.iter().filter(|(key, _)| text.is_none_or(|text| key.matches(text)));

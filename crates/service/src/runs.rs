@@ -1,4 +1,4 @@
-//! Rollouts and deletions of ApplicationSets in the log, and lookup by user input.
+//! Rollouts and deletions of ApplicationSets in the log. Also finds them based on user input.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::documents::runs::{RunKind, RunSummary, RunWithEvents};
 use crate::error::ServiceError;
 use crate::operations;
 
-/// Converts the kind of a stream to the kind of a run. Returns `None` for streams that aren't runs.
+/// Converts a stream's kind to a run's kind. Returns `None` for streams that aren't runs.
 fn run_kind(kind: &StreamKind) -> Option<RunKind> {
     match kind {
         kind if *kind == StreamKind::ROLLOUT => Some(RunKind::Rollout),
@@ -28,7 +28,7 @@ fn stream_kind(kind: RunKind) -> StreamKind {
     }
 }
 
-/// Returns the summary of a stream, or `None` if the stream isn't a run.
+/// Returns a stream's summary, or `None` if the stream isn't a run.
 fn summarize_entry(entry: RawEntry) -> Result<Option<RunSummary>, LogError> {
     Ok(match run_kind(&entry.kind) {
         Some(RunKind::Rollout) => Some(RunSummary::from_rollout(entry.decode::<rollout::Event>()?)),
@@ -37,7 +37,7 @@ fn summarize_entry(entry: RawEntry) -> Result<Option<RunSummary>, LogError> {
     })
 }
 
-/// Returns what remains of a damaged run, or `None` if the stream isn't known to be a run.
+/// Returns what remains of a damaged run, or `None` if it can't be determined that the stream is a run.
 fn summarize_damaged(ImpairedStream { stream, entry, reason }: ImpairedStream) -> Option<RunSummary> {
     let entry = entry?;
     let kind = run_kind(&entry.kind)?;
@@ -65,8 +65,8 @@ fn summarize_damaged(ImpairedStream { stream, entry, reason }: ImpairedStream) -
     Some(RunSummary { damage: Some(reason), ..known.unwrap_or_else(lost) })
 }
 
-/// Returns the runs of one ApplicationSet, given its name or `NAMESPACE/NAME`, or of all ApplicationSets,
-/// oldest first. The ApplicationSet may no longer exist.
+/// Returns the runs of one ApplicationSet or of all ApplicationSets, oldest first. `set` is a name or
+/// `NAMESPACE/NAME`. The ApplicationSet may no longer exist.
 pub fn list_runs(log: &Log, set: Option<&str>) -> Result<Vec<RunSummary>, ServiceError> {
     let whole = set.filter(|set| set.contains('/')).map(str::to_owned);
     let mut lines = Vec::new();
@@ -86,7 +86,7 @@ pub fn list_runs(log: &Log, set: Option<&str>) -> Result<Vec<RunSummary>, Servic
     Ok(lines)
 }
 
-/// Returns true if a recorded ApplicationSet matches a text.
+/// Returns true if a recorded ApplicationSet matches the text.
 fn is_of_appset(recorded: &str, text: &str) -> bool {
     AppKey::parse(recorded).matches(text)
 }
@@ -96,9 +96,8 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<RunSummary>, Service
     Ok(select_matching(list_runs(log, None)?, text))
 }
 
-/// Returns the runs in `all`, which are ordered oldest first, that match a run ID, an ID prefix or an
-/// ApplicationSet name. For an ApplicationSet, returns only the unfinished run, or the newest one if all have
-/// finished.
+/// Returns the runs that match a run ID, an ID prefix or an ApplicationSet name. `all` is ordered oldest
+/// first. For an ApplicationSet, returns only the unfinished run, or the newest one if all have finished.
 pub fn select_matching(mut all: Vec<RunSummary>, text: &str) -> Vec<RunSummary> {
     let is_of_set = |line: &RunSummary| line.set.as_deref().is_some_and(|set| is_of_appset(set, text));
     let mut sets: BTreeMap<Option<String>, RunSummary> = BTreeMap::new();
@@ -139,11 +138,11 @@ pub fn select_candidate(candidates: Vec<RunSummary>, text: &str) -> Result<RunSu
     }
 }
 
-/// Returns a run with all its recorded events. If all events were compacted, returns only the summary.
+/// Returns a run, with all its recorded events. If all events were compacted, only returns the summary.
 ///
 /// # Errors
 ///
-/// Returns an error if the run isn't in the log, or if the log is unreadable.
+/// Returns an error if the run isn't in the log or the log is unreadable.
 pub fn read_run(log: &Log, id: StreamId, now: Timestamp) -> Result<RunWithEvents, ServiceError> {
     let unknown = || ServiceError::UnknownRun { text: id.to_string() };
     if let Some(broken) = log.impaired_streams().into_iter().find(|one| one.stream == id) {
@@ -156,8 +155,8 @@ pub fn read_run(log: &Log, id: StreamId, now: Timestamp) -> Result<RunWithEvents
     let run = match line.kind {
         RunKind::Rollout => {
             fold_events::<rollout::Event>(log, id, rollout::apply).map(|(first, events, state)| {
-                // If an operation is unreadable, its outcome is as unknown as if the operation were no longer
-                // listed.
+                // If an operation is unreadable, treat its outcome as unknown, as if the operation were no
+                // longer listed.
                 let end_of = |operation| operations::find_outcome(log, operation).ok().flatten();
                 RunWithEvents::from_rollout(line.clone(), (first, &events), &state, now, end_of)
             })
@@ -182,7 +181,7 @@ pub fn compacted_error(run: &RunWithEvents) -> Option<LogError> {
         .then(|| LogError::Compacted { stream: StreamName::with_kind(stream_kind(line.kind), line.id) })
 }
 
-/// Sequence number of the first stored event, the events, and the resulting state.
+/// Sequence number of the first stored event, all stored events, and the resulting state.
 type FoldedRun<F> = (u64, Vec<F>, <F as StreamRecords>::Snapshot);
 
 fn fold_events<F: StreamRecords<Snapshot: Default>>(
@@ -198,7 +197,7 @@ fn fold_events<F: StreamRecords<Snapshot: Default>>(
         }
         return Ok((first_sequence, events, state));
     }
-    // The snapshot contains the effects of compacted events.
+    // The snapshot includes the effects of compacted events.
     let loaded = log.load_as::<F>(id)?;
     let mut state = loaded.snapshot.map(|(_, state)| state).unwrap_or_default();
     for event in &loaded.events {

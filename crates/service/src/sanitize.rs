@@ -1,9 +1,9 @@
-//! Sanitizing of untrusted text for terminals, log lines and files.
+//! Sanitizes untrusted text for terminals, log lines and files.
 
 use std::fmt::Write as _;
 
-/// Sanitizes text for a terminal: escapes control characters and characters that reorder text. Keeps line
-/// breaks, but removes invisible characters after them.
+/// Sanitizes text for a terminal. Escapes control characters and characters that reorder text. Keeps line
+/// breaks, but removes invisible characters that follow them.
 pub fn escape(text: &str) -> String {
     if !text.chars().any(is_dangerous) {
         return text.to_owned();
@@ -20,13 +20,13 @@ pub fn escape(text: &str) -> String {
     })
 }
 
-/// Sanitizes text as [`escape`] does, and joins its lines into one.
+/// Sanitizes text like [`escape`], and joins its lines into one.
 pub fn one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     escape(&lines.join("; "))
 }
 
-/// Returns true if a character can control a terminal or disguise text.
+/// Returns true if a character may control a terminal or disguise text.
 pub fn is_dangerous(c: char) -> bool {
     let reorders =
         matches!(c, '\u{200e}' | '\u{200f}' | '\u{061c}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

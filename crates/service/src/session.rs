@@ -1,5 +1,5 @@
-//! Engine running in a state directory: log, clusters, actors, and the control socket. A process that must
-//! first connect to clusters opens the socket before connecting.
+//! An engine that runs in a state directory: log, clusters, actors and the control socket. A process that has
+//! to connect to clusters first opens the socket before connecting.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const COMPACTION_INTERVAL: Duration = Duration::from_secs(3600);
 pub struct Session {
     /// The engine.
     pub engine: Engine,
-    /// Queries of the control socket.
+    /// Handler for queries from the control socket.
     pub queries: Arc<Queries>,
     server: Option<ControlServer>,
 }
@@ -46,7 +46,7 @@ impl Session {
         Self::open_with_log(log, clusters, health, state_dir, notices).await
     }
 
-    /// Opens a session as [`Session::open`] does, with a log that is already open.
+    /// Opens a session like [`Session::open`], but with a log that is already open.
     pub async fn open_with_log(
         log: Log,
         clusters: Clusters,
@@ -57,7 +57,7 @@ impl Session {
         Self::open_long_lived(log, clusters, (health, None), state_dir, notices).await
     }
 
-    /// Opens a session as [`Session::open_with_log`] does, for a long-lived process: compacts the log every
+    /// Opens a session like [`Session::open_with_log`], but for a long-lived process. Compacts the log every
     /// hour, and makes queries for Applications wait until the Applications are managed.
     pub async fn open_long_lived(
         log: Log,
@@ -76,7 +76,7 @@ impl Session {
         Ok(Self { engine, queries, server })
     }
 
-    /// Opens a session as [`Session::open_with_log`] does, for a process whose socket is already open.
+    /// Opens a session like [`Session::open_with_log`], but for a process whose socket is already open.
     pub async fn open_behind_socket(
         entrance: EarlySocket,
         clusters: Clusters,
@@ -90,13 +90,12 @@ impl Session {
         Ok(Self { engine, queries, server })
     }
 
-    /// Stops everything in order, so that operations can be resumed, and compacts the log according to
-    /// `keep`.
+    /// Stops all parts in order, so that operations can be resumed. Compacts the log according to `keep`.
     ///
     /// # Errors
     ///
     /// Returns an error if the state directory has been moved away, because later processes won't find the
-    /// last records.
+    /// most recent records.
     pub async fn close(self, keep: Retention) -> Result<(), ServiceError> {
         if let Some(server) = &self.server {
             server.reject_requests();
@@ -117,8 +116,8 @@ impl Session {
     }
 }
 
-/// Control socket of a process that doesn't have an engine yet, because it is still connecting to clusters.
-/// Closes when dropped.
+/// Control socket for a process that doesn't have an engine yet because it is still connecting to clusters.
+/// Dropping this value closes the socket.
 pub struct EarlySocket {
     log: Log,
     queries: Arc<Queries>,
@@ -126,7 +125,7 @@ pub struct EarlySocket {
 }
 
 impl EarlySocket {
-    /// Opens the socket for queries about these operations.
+    /// Opens the socket for queries about the given operations.
     pub fn open(log: &Log, ahead: PendingResume, state_dir: &StateDir, notices: &dyn Notices) -> Self {
         let queries = Arc::new(Queries::before_engine(Arc::clone(log), ahead));
         let server = open_control_socket(state_dir, &queries, notices);

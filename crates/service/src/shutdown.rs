@@ -2,13 +2,13 @@
 
 use ractor::ActorCell;
 
-/// Kills all children of an actor and waits until none of them is running, so that they can't interfere with
-/// a successor. Cancels whatever the children are waiting for.
+/// Kills all of an actor's children, and waits until none of them is running, so that they can't interfere
+/// with a successor. Cancels whatever the children are waiting for.
 pub async fn stop_children(of: ActorCell) {
     let children = of.get_children();
     children.iter().for_each(ActorCell::kill);
     for child in children {
-        // Without a timeout, waiting never returns an error.
+        // Without a timeout, the wait never returns an error.
         let _ = child.wait(None).await;
     }
 }
@@ -39,7 +39,7 @@ mod tests {
         }
     }
 
-    /// Actor whose write blocks until it is allowed to finish, and can't be canceled.
+    /// Actor with a write that blocks until the test allows it to finish, and that can't be canceled.
     struct Child {
         is_written: Arc<AtomicBool>,
     }

@@ -1,4 +1,4 @@
-//! Simulated cluster in a state directory.
+//! The simulated cluster in a state directory.
 
 use tidegate_cluster::sim::{Clock as SimClock, SimCluster, SimConfig, has_stored_cluster};
 use tidegate_cluster::{Cluster, DeleteRequest};
@@ -11,8 +11,8 @@ use crate::log;
 use crate::notices::Notices;
 use crate::state_dir::StateDir;
 
-/// Opens the simulated cluster, which is empty if its files are missing. If operations ran on a cluster that
-/// is now missing, warns. The caller must hold the lock of the state directory that contains `log`.
+/// Opens the simulated cluster. If its files are missing, it is empty. Shows a warning if operations ran on a
+/// cluster that is now missing. The caller must hold the lock on the state directory that contains `log`.
 pub async fn open(
     state_dir: &StateDir,
     log: &Log,
@@ -22,7 +22,8 @@ pub async fn open(
     open_unchecked(state_dir).await
 }
 
-/// Opens the simulated cluster without checking the log. The caller must hold the state directory lock.
+/// Opens the simulated cluster without checking the log. The caller must hold the lock on the state
+/// directory.
 pub async fn open_unchecked(state_dir: &StateDir) -> Result<SimCluster, ServiceError> {
     let dir = state_dir.cluster();
     let open =
@@ -30,7 +31,7 @@ pub async fn open_unchecked(state_dir: &StateDir) -> Result<SimCluster, ServiceE
     tokio::task::spawn_blocking(open).await.map_err(ServiceError::simulation)?
 }
 
-/// Returns the objects in the simulated cluster. Doesn't need write permission or the lock.
+/// Returns the objects in the simulated cluster. Requires neither write permission nor the lock.
 pub async fn read_objects(state_dir: &StateDir) -> Result<Vec<Object>, ServiceError> {
     let dir = state_dir.cluster();
     let read = move || {
@@ -41,7 +42,8 @@ pub async fn read_objects(state_dir: &StateDir) -> Result<Vec<Object>, ServiceEr
     tokio::task::spawn_blocking(read).await.map_err(ServiceError::simulation)?
 }
 
-/// Warns if operations ran on the simulated cluster and its files are missing. A reset cluster isn't missing.
+/// Shows a warning if operations ran on the simulated cluster and its files are missing. A cluster that was
+/// reset is not missing.
 pub fn warn_if_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -> Result<(), ServiceError> {
     let dir = state_dir.cluster();
     if has_stored_cluster(&dir).map_err(ServiceError::simulation)? {
@@ -49,7 +51,7 @@ pub fn warn_if_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -
     }
     let here = Destination::Simulated.to_string();
     let mut ran = list_summaries(log, Lookup::all())?.into_iter().filter(|ran| ran.destination == here);
-    // IDs are in log order.
+    // IDs sort in log order.
     if let Some(newest) = ran.next_back() {
         notices.warn(&format!(
             "the simulated cluster is missing from {}, although operations ran on it, most recently {}: it starts empty, without their objects",
@@ -60,7 +62,7 @@ pub fn warn_if_missing(state_dir: &StateDir, log: &Log, notices: &dyn Notices) -
     Ok(())
 }
 
-/// Opens the log and warns as [`warn_if_missing`] does. Doesn't warn if the log is unreadable.
+/// Opens the log and then calls [`warn_if_missing`]. Doesn't show a warning if the log is unreadable.
 pub fn warn_if_missing_without_log(state_dir: &StateDir, notices: &dyn Notices) -> Result<(), ServiceError> {
     if !state_dir.has_log()? || has_stored_cluster(&state_dir.cluster()).map_err(ServiceError::simulation)? {
         return Ok(());
@@ -74,7 +76,7 @@ pub fn warn_if_missing_without_log(state_dir: &StateDir, notices: &dyn Notices) 
     }
 }
 
-/// Deletes an object, as another client would.
+/// Deletes an object, acting as another client.
 pub async fn delete_object(cluster: &dyn Cluster, object: &ResourceSelector) -> Result<(), ServiceError> {
     let ResourceSelector { group, kind, namespace, name } = object;
     let none =

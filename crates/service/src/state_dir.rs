@@ -1,26 +1,26 @@
-//! State directory and the paths of the files in it.
+//! The state directory, and the paths of the files in it.
 //!
 //! ```text
 //! STATE_DIR/
 //!   holder         the lock, and the process that holds it
 //!   log/           the operation log
 //!   blobs/         manifests and plans, compressed and sealed, named by keyed digests
-//!   key            key of the sealed content; key-id: its identity
+//!   key            key for the sealed content; key-id: its identity
 //!   witness        progress of each operation, independent of log/
 //!   quarantine/    damaged content, with reasons
 //!   cluster/       the simulated cluster
-//!   customizations/ health scripts of open operations
+//!   customizations/ health scripts for open operations
 //!   applications/  stored state of each managed Application
-//!   applicationsets/ stored state of each ApplicationSet of a folder
-//!   generated/     Applications that the ApplicationSets generate
+//!   applicationsets/ stored state of each ApplicationSet in a folder
+//!   generated/     Applications that ApplicationSets generate
 //!   repositories/  content fetched from repositories; can be removed while no service is running
-//!   plans/         stored plans under their hash, sealed, with their approvals
-//!   working/       work area of rendering programs; empty while no service is running
-//!   notified/      positions of notification receivers
-//!   traced/        position of the trace collector
-//!   clock          time of open operations, and the matching uptime of the machine
-//!   service-id     name of this state directory in the Lease of a service
-//!   control.sock   socket for requests to the running process; exists only while it runs
+//!   plans/         stored plans by hash, sealed, with their approvals
+//!   working/       work area for rendering programs; empty while no service is running
+//!   notified/      log position of each notification receiver
+//!   traced/        log position of the trace collector
+//!   clock          time for open operations, and the corresponding machine uptime
+//!   service-id     ID of this state directory, used in the service's Lease
+//!   control.sock   socket for requests to the running process; exists only while the process runs
 //! ```
 
 use std::env;
@@ -35,22 +35,22 @@ use crate::file_permissions::{self, OTHERS, WRITE_BY_OTHERS};
 use crate::notices::Notices;
 use crate::shell_words::quote_path;
 
-/// Mode that lets only the owner access the folder, because manifests can contain secrets.
+/// Folder mode that only gives the owner access, because manifests may contain secrets.
 const OWNER_ONLY_MODE: u32 = 0o700;
-/// Masks for file modes: all mode bits, and the bit of shared folders.
+/// Masks for file modes: all mode bits, and the bit for shared folders.
 const MODE_BITS: u32 = 0o7777;
 const STICKY_BIT: u32 = 0o1000;
 
-/// State directory. It may not exist yet.
+/// A state directory, which may not exist yet.
 #[derive(Clone, Debug)]
 pub struct StateDir {
     root: PathBuf,
-    /// Path as given by the user on the command line or in the environment.
+    /// Path that the user specified on the command line or in the environment.
     specified: Option<PathBuf>,
 }
 
 impl StateDir {
-    /// Returns the given folder, or the default folder if none is given.
+    /// Returns the given folder or, if none is given, the default folder.
     pub fn resolve(named: Option<&Path>) -> Result<Self, ServiceError> {
         // An empty variable is treated as unset.
         let given = named.filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
@@ -63,7 +63,7 @@ impl StateDir {
             None => default_folder().ok_or(ServiceError::NoStateDirectory)?,
         };
         let resolved = Self { root, specified: given };
-        // A process has only one state directory.
+        // A process uses only one state directory.
         let _ = STATE_ARGUMENTS.set(resolved.command_arguments());
         Ok(resolved)
     }
@@ -73,37 +73,37 @@ impl StateDir {
         &self.root
     }
 
-    /// Returns the folder of the simulated cluster.
+    /// Returns the folder for the simulated cluster.
     pub fn cluster(&self) -> PathBuf {
         self.root.join("cluster")
     }
 
-    /// Returns the folder of the health rules of open operations.
+    /// Returns the folder for the health rules of open operations.
     pub fn customizations(&self) -> PathBuf {
         self.root.join("customizations")
     }
 
-    /// Returns the folder of the stored state of managed Applications.
+    /// Returns the folder for the stored state of managed Applications.
     pub fn applications(&self) -> PathBuf {
         self.root.join("applications")
     }
 
-    /// Returns the folder of the stored state of ApplicationSets.
+    /// Returns the folder for the stored state of ApplicationSets.
     pub fn application_sets(&self) -> PathBuf {
         self.root.join("applicationsets")
     }
 
-    /// Returns the folder of the Applications generated by ApplicationSets.
+    /// Returns the folder for Applications that ApplicationSets generate.
     pub fn generated(&self) -> PathBuf {
         self.root.join("generated")
     }
 
-    /// Returns the folder of content fetched from repositories.
+    /// Returns the folder for content that is fetched from repositories.
     pub fn repositories(&self) -> PathBuf {
         self.root.join("repositories")
     }
 
-    /// Returns the folder of stored plans.
+    /// Returns the folder for stored plans.
     pub fn plans(&self) -> PathBuf {
         self.root.join("plans")
     }
@@ -113,45 +113,45 @@ impl StateDir {
         self.root.join("working")
     }
 
-    /// Returns the folder with the log position of each notification receiver.
+    /// Returns the folder that contains each notification receiver's log position.
     pub fn notification_positions(&self) -> PathBuf {
         self.root.join("notified")
     }
 
-    /// Returns the folder with the log position of the trace collector.
+    /// Returns the folder that contains the trace collector's log position.
     pub fn trace_position(&self) -> PathBuf {
         self.root.join("traced")
     }
 
-    /// Returns the file with the ID of this state directory, which identifies the service in its Lease.
+    /// Returns the path of the file with this state directory's ID, which identifies the service in its
+    /// Lease.
     pub fn service_id(&self) -> PathBuf {
         self.root.join("service-id")
     }
 
-    /// Returns the file with the operation time.
+    /// Returns the path of the file that contains the operation time.
     pub fn clock(&self) -> PathBuf {
         self.root.join("clock")
     }
 
-    /// Returns the control socket.
+    /// Returns the path of the control socket.
     pub fn socket(&self) -> PathBuf {
         self.root.join("control.sock")
     }
 
-    /// Returns true if an operation was ever started here.
+    /// Returns true if an operation has ever been started here.
     pub fn has_log(&self) -> Result<bool, ServiceError> {
-        // The witness knows about operations even if the log folder was deleted. Opening the log then reports
-        // the loss.
+        // The witness still contains the operations if the log folder was deleted. Opening the log then
+        // reports the loss.
         Ok(self.has_entry("log")? || self.has_entry("witness")?)
     }
 
-    /// Returns true if the simulated cluster was ever used here.
+    /// Returns true if the simulated cluster has ever been used here.
     pub fn has_cluster(&self) -> Result<bool, ServiceError> {
         self.has_entry("cluster")
     }
 
-    /// Returns true if an entry exists. If access is denied, returns an error instead of reporting a missing
-    /// entry.
+    /// Returns true if an entry exists. If access is denied, returns an error rather than false.
     fn has_entry(&self, name: &str) -> Result<bool, ServiceError> {
         let path = self.root.join(name);
         match path.try_exists() {
@@ -163,8 +163,8 @@ impl StateDir {
         }
     }
 
-    /// Creates the folder so that only its owner can access it. Removes other users' access to an existing
-    /// folder.
+    /// Creates the folder with access only for its owner. If the folder already exists, removes other users'
+    /// access.
     pub fn create(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
         fs::DirBuilder::new()
             .recursive(true)
@@ -174,14 +174,14 @@ impl StateDir {
         self.restrict_to_owner(notices)
     }
 
-    /// Removes other users' access to the folder and its content. Otherwise they could read its manifests, or
-    /// replace its log, key or socket. Rejects a folder that isn't empty and isn't a state directory.
+    /// Removes other users' access to the folder and its content. Otherwise, they could read its manifests or
+    /// replace its log, key or socket. Rejects a folder that contains files but isn't a state directory.
     pub fn restrict_to_owner(&self, notices: &dyn Notices) -> Result<(), ServiceError> {
         let found = fs::metadata(&self.root).map_err(|source| self.io_error("read", source))?;
         if !found.is_dir() {
             return Ok(());
         }
-        // A `log` folder alone doesn't identify a state directory, because `/var` has one too.
+        // A `log` folder isn't sufficient to identify a state directory, because `/var` also contains one.
         let is_used = self.has_entry("holder")? || self.has_entry("log/db")?;
         self.restrict_folder(&found, is_used, notices)?;
         let was_open = found.permissions().mode() & OTHERS != 0;
@@ -217,9 +217,10 @@ impl StateDir {
         let is_read_only = |error: &io::Error| error.kind() == io::ErrorKind::ReadOnlyFilesystem;
         let is_fixed = is_closed.is_some_and(|closed| closed.is_err_and(|error| is_read_only(&error)));
         if mode & WRITE_BY_OTHERS == 0 && (is_fixed || !is_owned_by_user(found)) {
-            // A mounted backup can't be closed, and another user's folder can be closed only by its owner.
+            // The permissions of a mounted backup can't be changed, and only its owner can change those of
+            // another user's folder.
             if !is_fixed {
-                // A process opens the folder more than once.
+                // A process opens the folder several times, but should only warn once.
                 FOREIGN_FOLDER_WARNING.call_once(|| {
                     let advice = match is_used {
                         true => format!("run as its owner: chmod go-rwx {}", quote_path(&self.root)),
@@ -245,7 +246,7 @@ impl StateDir {
         ServiceError::Io { action, path: self.root.clone(), source }
     }
 
-    /// Returns the arguments that a suggested command needs to find this folder: ` --state-dir DIR`, or an
+    /// Returns the arguments with which a suggested command finds this folder: ` --state-dir DIR`, or an
     /// empty string.
     pub fn command_arguments(&self) -> String {
         let from_environment = env::var_os("TIDEGATE_STATE_DIR").map(PathBuf::from);
@@ -258,19 +259,19 @@ impl StateDir {
     }
 }
 
-/// Warning about a folder of another user.
+/// Ensures that a process warns only once about another user's folder.
 static FOREIGN_FOLDER_WARNING: Once = Once::new();
 
-/// Arguments by which suggested commands find the state directory of this process.
+/// Arguments with which suggested commands find this process's state directory.
 static STATE_ARGUMENTS: OnceLock<String> = OnceLock::new();
-/// Arguments that suggested commands need to reach this process's remote service.
+/// Arguments with which suggested commands reach this process's remote service.
 static REMOTE_ARGUMENTS: OnceLock<String> = OnceLock::new();
-/// Commands that can query a remote service.
+/// Commands that may query a remote service.
 const REMOTE_COMMANDS: [&str; 2] = ["app", "appset"];
 
-/// Makes suggested commands query a remote service with these arguments.
+/// Makes suggested commands use these arguments to query a remote service.
 pub fn suggest_remote(arguments: String) {
-    // All requests of a process go to the same service.
+    // All requests from a process go to the same service.
     let _ = REMOTE_ARGUMENTS.set(arguments);
 }
 
@@ -278,7 +279,7 @@ pub fn suggest_remote(arguments: String) {
 const STATE_COMMANDS: [&str; 10] =
     ["app", "appset", "diff", "explain", "ops", "plan", "resume", "serve", "sim", "sync"];
 
-/// Adds the arguments for the state directory or the remote service to the commands suggested in a text (``
+/// Adds the arguments for the state directory or the remote service to commands that `text` suggests (``
 /// `tidegate resume ID` ``).
 pub fn with_command_arguments(text: &str) -> String {
     let (elsewhere, here) = (REMOTE_ARGUMENTS.get(), STATE_ARGUMENTS.get().filter(|hint| !hint.is_empty()));
@@ -298,7 +299,7 @@ pub fn with_command_arguments(text: &str) -> String {
     hinted.collect::<Vec<_>>().join("`")
 }
 
-/// Returns true if a file belongs to the user of this process.
+/// Returns true if a file belongs to the user who runs this process.
 fn is_owned_by_user(found: &Metadata) -> bool {
     fs::metadata("/proc/self").is_ok_and(|process| process.uid() == found.uid())
 }
@@ -323,7 +324,7 @@ mod tests {
     use super::*;
     use crate::applications::testing::NoNotices;
 
-    /// An example is `/var`, which other programs must be able to read.
+    /// One such folder is `/var`, which other programs must still be able to read.
     #[test]
     fn a_folder_with_logs_of_others_is_left_as_it_is() {
         let folder = tempfile::tempdir().unwrap();
@@ -357,7 +358,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("notes"), "of another user").unwrap();
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755)).unwrap();
-        // Only root can give a folder away; other users do not own the root folder.
+        // Only root can change a folder's owner. For other users, use the root folder, which they don't own.
         let root = match chown(folder.path(), Some(65_534), None) {
             Ok(()) => folder.path().to_owned(),
             Err(_) => PathBuf::from("/"),

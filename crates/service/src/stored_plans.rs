@@ -2,13 +2,14 @@
 //!
 //! ```text
 //! STATE_DIR/plans/
-//!   HASH.json      metadata of a plan: application, time, requester, and approvals; no manifests
+//!   HASH.json      a plan's metadata: application, time, requester, and approvals; no manifests
 //!   lock           held during changes
-//!   sealed/        the plans themselves, compressed and sealed as the manifests of operations are
+//!   sealed/        the plans themselves, compressed and sealed in the same way as operations' manifests
 //! ```
 //!
 //! A plan is sealed before its metadata is written, and metadata is replaced atomically, so a crash never
-//! loses a confirmed change. Every change holds the folder's lock, within this process and across processes.
+//! loses a confirmed change. The folder's lock is held during every change, and applies both within this
+//! process and across processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, OpenOptions};
@@ -32,21 +33,21 @@ use crate::notices::Notices;
 use crate::state_dir::StateDir;
 use crate::summaries::describe_actions;
 
-/// Maximum number of plans per application, not counting those that operations are waiting for. The oldest
-/// plans are removed.
+/// Maximum number of plans per application, excluding plans that operations are waiting for. The oldest plans
+/// are removed.
 const PLANS_PER_APPLICATION_MAX: usize = 50;
-/// Maximum age of a plan. The cluster has probably changed since an older plan was made.
+/// Maximum age of a plan. The cluster has probably changed since an older plan was created.
 const AGE_MAX: Duration = Duration::from_secs(90 * 24 * 60 * 60);
-/// Minimum number of hash digits that identify a plan.
+/// Minimum number of digits that a hash prefix must have to identify a plan.
 pub const HASH_DIGITS_MIN: usize = 6;
-/// Maximum size of the metadata of one plan.
+/// Maximum size of a plan's metadata in bytes.
 const LINE_BYTES_MAX: u64 = 1 << 20;
 const OWNER_ONLY_MODE: u32 = 0o600;
 const LOCK_FILE: &str = "lock";
-/// Maximum number of changes that a subscriber can lag behind.
+/// Maximum number of changes by which a subscriber may fall behind.
 const CHANGES_MAX: usize = 64;
 
-/// Metadata of a stored plan.
+/// A stored plan's metadata.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StoredPlanMetadata {
@@ -56,21 +57,22 @@ pub struct StoredPlanMetadata {
     pub application: String,
     /// Revision of the manifests.
     pub revision: String,
-    /// Description of the cluster that the plan was made for.
+    /// Description of the cluster for which the plan was created.
     pub destination: String,
     /// Creation time.
     pub made_at: Timestamp,
     /// Requester.
     pub by: String,
-    /// Number of objects per action (create, apply, replace, prune).
+    /// Number of objects for each action (create, apply, replace, prune).
     pub actions: BTreeMap<String, usize>,
-    /// Approvals in order.
+    /// Approvals, in order.
     #[serde(default)]
     pub approvals: Vec<PlanApproval>,
     /// Operation that is executing or has executed the plan. A plan is executed by at most one operation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operation: Option<OperationId>,
-    /// True if the plan was made automatically for an operation that is waiting for approval, not on request.
+    /// True if the plan was created automatically for an operation that is waiting for approval, rather than
+    /// at a user's request.
     #[serde(default)]
     pub is_by_itself: bool,
     /// True if the plan is obsolete because its operation was withdrawn.
@@ -112,13 +114,13 @@ impl StoredPlanMetadata {
         self.operation.is_none() && !self.is_withdrawn
     }
 
-    /// Returns the actions in words: `2 to create, 1 to prune`.
+    /// Describes the actions in words, such as `2 to create, 1 to prune`.
     pub fn describe_actions(&self) -> String {
         describe_actions(&self.actions)
     }
 }
 
-/// Stored plans of a state directory.
+/// A state directory's stored plans.
 #[derive(Debug)]
 pub struct StoredPlans {
     folder: PathBuf,
@@ -153,13 +155,13 @@ impl StoredPlans {
         })
     }
 
-    /// Opens the plans in a state directory. Returns `None` if the directory was never used or its key isn't
-    /// accessible.
+    /// Opens the plans in a state directory. Returns `None` if the directory has never been used or if its
+    /// key isn't accessible.
     pub fn open_existing(state_dir: &StateDir) -> Result<Option<Self>, ServiceError> {
         Self::open_on_disk(state_dir, Arc::new(SystemDisk))
     }
 
-    /// Opens the plans with another implementation of file changes.
+    /// Opens the plans, using the given disk for changes.
     pub fn open_on_disk(state_dir: &StateDir, disk: Arc<dyn Disk>) -> Result<Option<Self>, ServiceError> {
         if !state_dir.has_log()? {
             return Ok(None);
@@ -171,17 +173,18 @@ impl StoredPlans {
         Ok(sealed.map(|sealed| Self { folder, sealed, disk, changes }))
     }
 
-    /// Subscribes to new plans and to decisions about plans. Each notification contains the durable state.
+    /// Subscribes to new plans and to decisions about plans. Each notification contains state that is already
+    /// durable.
     pub fn subscribe(&self) -> broadcast::Receiver<StoredPlanMetadata> {
         self.changes.subscribe()
     }
 
-    /// Stores a plan durably. If the plan already exists, it isn't changed, and its approvals are kept.
+    /// Stores a plan durably. If the plan is already stored, it is left unchanged and its approvals are kept.
     pub fn store(&self, plan: &StoredPlan) -> Result<StoredPlanMetadata, ServiceError> {
         self.store_as(plan, false)
     }
 
-    /// Stores a plan that was made automatically for an operation that is waiting for approval.
+    /// Stores a plan that was created automatically for an operation that is waiting for approval.
     pub fn store_automatic(&self, plan: &StoredPlan) -> Result<StoredPlanMetadata, ServiceError> {
         self.store_as(plan, true)
     }
@@ -200,7 +203,7 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Returns the plan with this hash or hash prefix.
+    /// Returns the plan with the given hash or hash prefix.
     pub fn find(&self, text: &str) -> Result<StoredPlanMetadata, ServiceError> {
         let prefix = text.to_ascii_lowercase();
         if !is_hash(&prefix) {
@@ -228,7 +231,7 @@ impl StoredPlans {
         }
     }
 
-    /// Returns the content of a plan.
+    /// Returns a plan's content.
     pub fn read_plan(&self, line: &StoredPlanMetadata) -> Result<StoredPlan, ServiceError> {
         let text = self.sealed.get(line.sealed)?;
         let damaged = |reason: String| {
@@ -242,7 +245,7 @@ impl StoredPlans {
         }
     }
 
-    /// Returns all plans, newest first. Skips unreadable metadata with a warning.
+    /// Returns all plans, newest first. Skips unreadable metadata and logs a warning.
     pub fn list(&self) -> Result<Vec<StoredPlanMetadata>, ServiceError> {
         let entries =
             std::fs::read_dir(&self.folder).map_err(|source| io_error("read", &self.folder, source))?;
@@ -263,7 +266,7 @@ impl StoredPlans {
         Ok(lines)
     }
 
-    /// Records an approval durably. A person can approve a plan only once.
+    /// Records an approval durably. A person can approve the same plan only once.
     pub fn approve(&self, hash: Digest, approval: PlanApproval) -> Result<StoredPlanMetadata, ServiceError> {
         let _alone = self.lock_changes()?;
         let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
@@ -274,8 +277,8 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Durably records which operation executes a plan, before that operation starts. If an operation was
-    /// already recorded, returns that one.
+    /// Durably records which operation executes a plan before that operation starts. If another operation has
+    /// already been recorded, returns that operation.
     pub fn take(&self, hash: Digest, operation: OperationId) -> Result<StoredPlanMetadata, ServiceError> {
         let _alone = self.lock_changes()?;
         let Some(mut line) = self.read_metadata(hash)? else { return self.find(&hash.to_string()) };
@@ -286,15 +289,15 @@ impl StoredPlans {
         Ok(line)
     }
 
-    /// Durably records that an operation won't execute a plan, because the operation was rejected before it
-    /// started.
+    /// Durably records that an operation won't execute a plan after all, because the operation was rejected
+    /// before it started.
     pub fn release(&self, hash: Digest, operation: OperationId) -> Result<(), ServiceError> {
         let _alone = self.lock_changes()?;
         let line = self.read_metadata(hash)?.filter(|line| line.operation == Some(operation));
         line.map_or(Ok(()), |line| self.write_metadata(&StoredPlanMetadata { operation: None, ..line }))
     }
 
-    /// Durably records that a plan without an operation is obsolete, and who decided that.
+    /// Durably records that a plan that no operation has executed is obsolete, and who decided this.
     pub fn withdraw(&self, hash: Digest, by: Option<PlanApproval>) -> Result<(), ServiceError> {
         let _alone = self.lock_changes()?;
         let line = self.read_metadata(hash)?.filter(|line| line.operation.is_none() && !line.is_withdrawn);
@@ -303,7 +306,7 @@ impl StoredPlans {
         })
     }
 
-    /// Acquires the lock for changes. Dropping the returned file releases the lock.
+    /// Acquires the lock for making changes. Dropping the returned file releases the lock.
     fn lock_changes(&self) -> Result<File, ServiceError> {
         let path = self.folder.join(LOCK_FILE);
         let lock =
@@ -336,7 +339,7 @@ impl StoredPlans {
         Ok(())
     }
 
-    /// Removes the plans of an application that are too old or too many.
+    /// Removes plans of an application that are too old or exceed the maximum number.
     fn remove_excess(&self, application: &str) -> Result<(), ServiceError> {
         let now = SystemClock.now();
         let all = self.list()?;
@@ -345,7 +348,7 @@ impl StoredPlans {
         for line in all {
             let is_old = now.since(line.made_at) > AGE_MAX;
             let is_ours = line.application == application;
-            // The newest plan made for an operation replaces earlier ones.
+            // The newest plan that was created for an operation replaces the earlier ones.
             let is_newest = is_ours && line.is_by_itself && !std::mem::replace(&mut has_newest, true);
             let is_awaited = line.is_open() && (is_newest || !line.approvals.is_empty());
             let is_counted = is_ours && !is_awaited;
@@ -365,7 +368,7 @@ fn unknown_plan_error(text: &str, reason: String) -> ServiceError {
     ServiceError::UnknownPlan { text: text.to_owned(), why: reason }
 }
 
-/// Returns true if a text can be a hash or a hash prefix.
+/// Returns true if the text may be a hash or a hash prefix.
 pub fn is_hash(text: &str) -> bool {
     (HASH_DIGITS_MIN..=64).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

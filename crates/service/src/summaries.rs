@@ -1,4 +1,4 @@
-//! Application summaries for lists, events and the fleet view. Field names are a stable interface.
+//! Application summaries for lists, events and the fleet view. The field names are a stable interface.
 
 mod plan;
 mod sync_window;
@@ -25,7 +25,7 @@ pub(crate) use plan::describe_actions;
 pub use plan::{PlanState, PlanSummary};
 pub use sync_window::SyncWindowSummary;
 
-/// Summary of an application.
+/// Summary of an Application.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ApplicationSummary {
@@ -33,9 +33,9 @@ pub struct ApplicationSummary {
     pub namespace: String,
     /// Application name.
     pub name: String,
-    /// Project of the Application.
+    /// The Application's project.
     pub project: String,
-    /// Labels of the Application.
+    /// The Application's labels.
     pub labels: BTreeMap<String, String>,
     /// Destination of the Application's objects.
     pub destination: DestinationSummary,
@@ -43,17 +43,17 @@ pub struct ApplicationSummary {
     pub sources: Vec<SourceSummary>,
     /// Sync status.
     pub sync: SyncStatusCode,
-    /// Revision at the last comparison, comma-separated for several sources. Can be empty.
+    /// Revision at the last comparison, comma-separated for several sources; may be empty.
     pub revision: String,
     /// Health status.
     pub health: HealthStatus,
-    /// Health message. Can be empty.
+    /// Health message; may be empty.
     pub health_message: String,
     /// Sync policy.
     pub policy: SyncPolicySummary,
-    /// Number of conditions by type.
+    /// Number of conditions, by type.
     pub conditions: BTreeMap<String, u32>,
-    /// The most severe condition with its message. Absent if there are no conditions.
+    /// The most severe condition, with its message; absent if there are no conditions.
     pub condition: Option<ConditionSummary>,
     /// Running or last operation.
     pub operation: Option<OperationSummary>,
@@ -61,13 +61,13 @@ pub struct ApplicationSummary {
     pub plan: Option<String>,
     /// Time of the last comparison.
     pub reconciled_at: Option<Time>,
-    /// True if deletion of the Application was requested.
+    /// True if the deletion of the Application was requested.
     pub deleting: bool,
-    /// Owning ApplicationSet, which is in the same namespace. Absent if the Application doesn't have one.
+    /// ApplicationSet that owns the Application, in the same namespace; absent if there is none.
     #[serde(rename = "applicationSet")]
     pub set: Option<String>,
-    /// Description of what the Application is waiting for in the progressive sync of its ApplicationSet, for
-    /// lists and events. Absent once its step has started.
+    /// Description of what the Application is waiting for in its ApplicationSet's progressive sync, for lists
+    /// and events; absent once its step has started.
     #[serde(rename = "waitReason")]
     pub awaits: Option<String>,
 }
@@ -83,17 +83,17 @@ pub struct ConditionSummary {
     pub message: String,
 }
 
-/// Destination of objects.
+/// Destination of an Application's objects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DestinationSummary {
     /// Cluster URL or name.
     pub cluster: String,
-    /// Namespace of objects that don't specify one. Can be empty.
+    /// Namespace for objects that don't specify one; may be empty.
     pub namespace: String,
 }
 
-/// Source of manifests.
+/// A source of manifests.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct SourceSummary {
@@ -102,11 +102,11 @@ pub struct SourceSummary {
     pub repo_url: String,
     /// Folder in the repository, or chart name.
     pub path: String,
-    /// Branch, tag, commit or version constraint. Can be empty.
+    /// Branch, tag, commit or version constraint; may be empty.
     pub target_revision: String,
 }
 
-/// Sync policy of an application.
+/// An Application's sync policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SyncPolicySummary {
@@ -122,30 +122,30 @@ pub enum SyncPolicySummary {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OperationSummary {
-    /// Operation ID. Absent until the operation has one.
+    /// Operation ID; absent until the operation has an ID.
     pub id: Option<OperationId>,
     /// Phase of the operation.
     pub phase: OperationPhase,
-    /// The phase, or `Superseded` if another operation replaced this one, in which case the phase is
+    /// The phase, or `Superseded` if another operation replaced this one. In that case, the phase is
     /// `Failed`.
     pub outcome: OperationOutcome,
     /// Status message.
     pub message: String,
-    /// Start time. Absent before the start.
+    /// Start time; absent if the operation hasn't started.
     pub started_at: Option<Time>,
     /// End time.
     pub finished_at: Option<Time>,
     /// True for a dry run.
     pub dry_run: bool,
-    /// Requester. `automated` for an automated sync.
+    /// Requester; `automated` for an automated sync.
     pub initiated_by: String,
-    /// Reason. Empty if none was given.
+    /// Reason; empty if there is no reason.
     pub reason: String,
 }
 
 /// Maximum number of characters of a message, because a list can contain thousands of messages.
 const MESSAGE_CHARS_MAX: usize = 240;
-/// Message of an operation that was just requested.
+/// Message for an operation that was just requested.
 const REQUESTED_MESSAGE: &str = "requested, not started yet";
 
 impl From<&Application> for ApplicationSummary {
@@ -212,7 +212,7 @@ fn summarize_source(source: &ApplicationSource) -> SourceSummary {
     }
 }
 
-/// Returns the project of an Application.
+/// Returns an Application's project.
 pub(crate) fn project_name(application: &Application) -> &str {
     match application.spec.project.as_str() {
         "" => "default",
@@ -220,7 +220,7 @@ pub(crate) fn project_name(application: &Application) -> &str {
     }
 }
 
-/// Returns the health of an Application.
+/// Returns an Application's health.
 pub(crate) fn health_status(application: &Application) -> HealthStatus {
     application.status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status)
 }
@@ -229,7 +229,7 @@ fn summarize_operation(application: &Application) -> Option<OperationSummary> {
     let by = |request: &OperationRequest| request.initiated_by.name().to_owned();
     let request = application.operation.as_ref();
     let known = application.status.operation_state.as_ref();
-    // The status also shows what the operation is waiting for before it starts.
+    // Before the operation starts, the status also shows what it is waiting for.
     let waits = |request: &OperationRequest| {
         known.is_some_and(|known| {
             known.finished_at.is_none() && operation::is_same_request(&known.operation, request)

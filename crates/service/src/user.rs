@@ -6,21 +6,21 @@ use std::{env, fs};
 
 use tidegate_kube::KubeCluster;
 
-/// Maximum length of the name of the running process.
+/// Maximum length of the running process's name.
 const WORKER_MAX: usize = 200;
 
-/// Environment variables that can contain the user name.
+/// Environment variables that may contain the user name.
 const USER_VARIABLES: [&str; 2] = ["USER", "LOGNAME"];
-/// Maximum length of a user name provided by a cluster.
+/// Maximum length of a user name that a cluster provides.
 const NAME_MAX: usize = 253;
 /// File that lists the users of this machine.
 const PASSWD_FILE: &str = "/etc/passwd";
 
-/// Name that a cluster reports for the user of this process.
+/// Name that a cluster reports for the user who runs this process.
 static CLUSTER_USER: OnceLock<String> = OnceLock::new();
 
-/// Returns the name of the user who makes requests in this process. Takes it from the environment, then from
-/// the cluster, then from the operating system.
+/// Returns the name of the user who makes requests in this process. The name comes from the environment, a
+/// cluster or the operating system, in this order.
 pub fn user_name() -> String {
     name_from_environment()
         .or_else(|| CLUSTER_USER.get().cloned())
@@ -28,14 +28,14 @@ pub fn user_name() -> String {
         .unwrap_or_else(|| "unknown user".to_owned())
 }
 
-/// Reads the user name from a cluster, if the environment doesn't have one.
+/// Reads the user name from a cluster, if the environment doesn't contain one.
 pub(crate) async fn read_cluster_user(cluster: &KubeCluster) {
     if name_from_environment().is_some() || CLUSTER_USER.get().is_some() {
         return;
     }
     if let Some(name) = cluster.user_name().await {
         let name: String = name.chars().filter(|c| !c.is_control()).take(NAME_MAX).collect();
-        // All clusters of a command have the same user.
+        // All clusters that a command uses have the same user.
         let _ = CLUSTER_USER.set(name);
     }
 }
@@ -50,7 +50,7 @@ fn name_from_system() -> Option<String> {
     Some(find_name(uid, &users).unwrap_or_else(|| format!("user {uid}")))
 }
 
-/// Finds the name of a user in a table such as `root:x:0:0:root:/root:/bin/sh`.
+/// Returns a user's name from a table with lines such as `root:x:0:0:root:/root:/bin/sh`.
 fn find_name(uid: u32, users: &str) -> Option<String> {
     let of_line = |line: &str| {
         let mut fields = line.split(':');
@@ -60,7 +60,8 @@ fn find_name(uid: u32, users: &str) -> Option<String> {
     users.lines().find_map(of_line)
 }
 
-/// Returns the names of this process's user and machine, which are shown for other operations.
+/// Returns the names of this process's user and machine, for display in messages about the operations that it
+/// runs.
 pub fn worker_name() -> String {
     let text = match host_name().as_str() {
         "" => user_name(),

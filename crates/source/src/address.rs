@@ -1,4 +1,4 @@
-//! Repository addresses, which identify the repository of a `repoURL`.
+//! Repository addresses. They identify the repository that a `repoURL` refers to.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub struct Address {
     project: Option<Box<str>>,
 }
 
-/// Context for resolving a `repoURL`.
+/// Context in which a `repoURL` is resolved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressContext<'a> {
     /// Folder that contains the Application's file. Relative paths are resolved against it.
@@ -59,7 +59,7 @@ pub(crate) enum AddressKind {
 pub(crate) struct RemoteLocation {
     /// The scheme: `http`, `https`, `ssh` or `oci`.
     pub scheme: &'static str,
-    /// Host in lower case; an IPv6 address keeps its brackets.
+    /// Host in lower case. An IPv6 address keeps its brackets.
     pub host: String,
     /// Port, unless it is the scheme's default port.
     pub port: Option<u16>,
@@ -72,7 +72,7 @@ pub(crate) struct RemoteLocation {
 }
 
 impl AddressKind {
-    /// Returns the location if Secrets can apply to the repository. Single files have no credentials.
+    /// Returns the location if Secrets can apply to the repository. Single files never have credentials.
     pub fn location(&self) -> Option<&RemoteLocation> {
         match self {
             Self::Local(_) | Self::File(_) => None,
@@ -82,7 +82,7 @@ impl AddressKind {
 }
 
 impl RemoteLocation {
-    /// Returns the path as sent to the server.
+    /// Returns the path, as sent to the server.
     pub fn server_path(&self) -> String {
         self.path.strip_prefix('/').filter(|_| self.is_relative_to_home).unwrap_or(&self.path).to_owned()
     }
@@ -141,8 +141,8 @@ impl Address {
         Ok(Self::from_kind(AddressKind::Local(std::fs::canonicalize(&path).unwrap_or(path))))
     }
 
-    /// Parses a chart's `repoURL`. It specifies a Helm repository or, with `oci://` or without a scheme, a
-    /// registry and the first part of the chart name.
+    /// Parses the `repoURL` of a chart. It specifies a Helm repository or, with `oci://` or without a scheme,
+    /// a registry and the first part of the chart name.
     pub fn parse_chart(url: &str, chart: &str) -> Result<Self, SourceError> {
         let wrong = |reason| SourceError::InvalidAddress { url: without_password(url), reason };
         let (scheme, rest) = match url.split_once("://") {
@@ -185,7 +185,7 @@ impl Address {
         }
     }
 
-    /// Returns the error for a remote repository if remote access is disabled.
+    /// Returns the error for a remote repository when remote access is disabled.
     pub(crate) fn remote_access_disabled(&self) -> SourceError {
         SourceError::Address { url: self.to_string(), what: "a remote repository" }
     }
@@ -194,12 +194,12 @@ impl Address {
         Self { kind: place, project: None }
     }
 
-    /// Returns the address as used by a project that has its own Secret for the repository.
+    /// Returns the address, as used by a project that has its own Secret for the repository.
     pub(crate) fn for_project(self, project: &str) -> Self {
         Self { project: Some(project.into()), ..self }
     }
 
-    /// Returns the project that has its own Secret for the repository.
+    /// Returns the project that has its own Secret for the repository, if any.
     pub(crate) fn project(&self) -> Option<&str> {
         self.project.as_deref()
     }
@@ -290,7 +290,7 @@ pub(crate) fn parse_location(
     })
 }
 
-/// Decodes the percent-encoded letters, digits and `-._~` in a path. The encoded and the decoded form are
+/// Decodes the percent-encoded letters, digits and `-._~` in a path. The encoded and decoded forms are
 /// equivalent (RFC 3986, 6.2.2.2).
 fn decode_unreserved(path: &str) -> String {
     let mut parts = path.split('%');

@@ -71,7 +71,7 @@ impl<T> Cache<T> {
         Some(Arc::clone(&found.value))
     }
 
-    /// Adds an entry with the specified size, and evicts the least recently used entries if necessary.
+    /// Adds an entry with the given size, and evicts the least recently used entries if necessary.
     pub fn put(&self, key: Digest, what: Arc<T>, bytes: usize) {
         let mut all = self.lock_state();
         all.remove(key);
@@ -85,7 +85,7 @@ impl<T> Cache<T> {
         }
     }
 
-    /// Removes entries that haven't been used since the last call.
+    /// Removes entries that haven't been used since the last call to this function.
     pub fn forget_unused(&self) {
         let mut all = self.lock_state();
         let looked = all.last_cleanup.wrapping_add(1);

@@ -1,5 +1,5 @@
-//! Writes a folder of a commit to disk for Helm or Kustomize. Writes only plain files, and replaces links
-//! with their targets.
+//! Writes a folder of a commit to disk for Helm or Kustomize. Only plain files are written, and links are
+//! replaced with their targets.
 
 use gix::ObjectId;
 use gix::objs::tree::EntryKind;
@@ -8,7 +8,7 @@ use crate::tools::{SOURCE_FOLDER, WorkingFolder};
 use crate::tree::{CommitReader, Limits, join_paths};
 use crate::{SourceError, tree};
 
-/// Remaining budget of files, bytes and links.
+/// Number of files, bytes and links that may still be written.
 pub(crate) struct Budget {
     entries: u64,
     bytes: u64,
@@ -21,7 +21,7 @@ impl Budget {
     }
 }
 
-/// File to write: its path and content.
+/// A file to write: its path and content.
 pub(crate) type OutputFile = (String, Vec<u8>);
 
 /// Destination of copied files, and replacements for some of these files.
@@ -29,12 +29,13 @@ pub(crate) struct CopyTarget<'c> {
     pub workshop: &'c WorkingFolder,
     /// Folder in the working folder that represents the root of the repository.
     pub root: &'c str,
-    /// Returns the files to write in place of a repository file. `None` copies the file unchanged.
+    /// Returns the files to write in place of a repository file. If it returns `None`, the file is copied
+    /// unchanged.
     pub replacements: &'c dyn Fn(&str, &str) -> Option<Vec<OutputFile>>,
 }
 
 impl<'c> CopyTarget<'c> {
-    /// Copies files unchanged to their own paths.
+    /// Creates a target for which files are copied unchanged to their own paths.
     pub fn unchanged(workshop: &'c WorkingFolder) -> Self {
         Self { workshop, root: SOURCE_FOLDER, replacements: &|_, _| None }
     }
@@ -87,8 +88,8 @@ impl CommitReader<'_> {
         Ok(())
     }
 
-    /// Returns the ID of a folder's content: its tree, or the commit's tree if links in the folder may lead
-    /// anywhere in the commit.
+    /// Returns the ID of a folder's content: the ID of its tree, or of the commit's tree if links in the
+    /// folder may lead anywhere in the commit.
     pub fn content_id(&self, folder: ObjectId, path: &str) -> Result<ObjectId, SourceError> {
         let has_links = self.list(folder, path, true)?.iter().any(tree::TreeEntry::is_link);
         Ok(if has_links { self.root } else { folder })

@@ -1,4 +1,4 @@
-//! Commits a folder to a Git repository, so that Tidegate can be tried out without a `git` program.
+//! Commits a folder to a Git repository, so that users can try out Tidegate without a `git` program.
 
 use std::fs;
 use std::path::Path;

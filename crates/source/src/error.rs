@@ -4,7 +4,8 @@ use tidegate_model::InvalidGlob;
 
 pub(crate) use crate::sanitize::{TEXT_MAX, to_line, to_line_keeping_ends};
 
-/// Error while obtaining manifests. Each message contains the location of the error and how to fix it.
+/// Error that occurred while manifests were obtained. Each message contains the location of the error and how
+/// to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
     /// The type of address is not supported.
@@ -13,7 +14,7 @@ pub enum SourceError {
          repository: an absolute path, a path that starts with ./ or ../, or file:///path"
     )]
     Address {
-        /// The `repoURL` without secrets.
+        /// The `repoURL`, without secrets.
         url: String,
         /// Unsupported type of address, such as `a repository over the network` or `a file address with a
         /// host`.
@@ -22,9 +23,9 @@ pub enum SourceError {
     /// The address is invalid.
     #[error("invalid repoURL {url:?}: {reason}")]
     InvalidAddress {
-        /// The `repoURL` without secrets.
+        /// The `repoURL`, without secrets.
         url: String,
-        /// Reason, such as a query, which repository addresses can't have.
+        /// Reason why the address is invalid, such as a query, which repository addresses can't have.
         reason: &'static str,
     },
     /// The credentials of a repository are invalid.
@@ -32,7 +33,7 @@ pub enum SourceError {
     Credentials {
         /// Address of the repository, without secrets.
         repository: String,
-        /// Secret with the credentials.
+        /// Secret that contains the credentials.
         secret: String,
         /// Description of the invalid part.
         reason: String,
@@ -44,7 +45,7 @@ pub enum SourceError {
         repository: String,
         /// Action that failed, such as `its branches and tags cannot be listed`.
         tried: String,
-        /// Message from the server or the connection.
+        /// Instructions for fixing the problem. Empty if unknown.
         reason: String,
         /// Remedy; empty if none is known.
         hint: &'static str,
@@ -52,11 +53,11 @@ pub enum SourceError {
     /// The repository does not exist.
     #[error("repoURL {url:?}: cannot open a Git repository in {}: {reason}", path.display())]
     NoRepository {
-        /// The `repoURL` as written.
+        /// The `repoURL`, as written.
         url: String,
         /// Resolved path.
         path: PathBuf,
-        /// Reason.
+        /// Reason why the repository does not exist at this path.
         reason: String,
     },
     /// The repository has no commits.
@@ -75,7 +76,7 @@ pub enum SourceError {
         /// The `targetRevision`: a branch, a tag, a commit or a version constraint.
         revision: String,
     },
-    /// The revision looks like an abbreviated commit. Servers can't resolve abbreviated commits.
+    /// The revision looks like an abbreviated commit, which servers can't resolve.
     #[error(
         "repository {repository} has no branch or tag {revision:?}, and it is not the start of exactly one \
          commit that a branch or tag refers to; use all 40 digits of the commit"
@@ -91,7 +92,7 @@ pub enum SourceError {
     Signature {
         /// Address of the repository, without secrets.
         repository: String,
-        /// The commit or tag: `commit abc…`, or `the tag v1 of commit abc…`.
+        /// The commit or tag, such as `commit abc…` or `the tag v1 of commit abc…`.
         what: String,
         /// Reason why the signature is not accepted, and the required keys.
         reason: String,
@@ -110,7 +111,7 @@ pub enum SourceError {
     NoFolder {
         /// The `path` of the source.
         path: String,
-        /// Actual state of the path, such as `not there` or `a file`.
+        /// State of the path, such as `not there` or `a file`.
         found: &'static str,
         /// All 40 digits of the commit.
         commit: String,
@@ -123,7 +124,7 @@ pub enum SourceError {
         /// Location and alternative, starting with `; `. Empty if the source itself requests the feature.
         why: String,
     },
-    /// A file with source overrides is invalid.
+    /// A file that overrides source fields is invalid.
     #[error(
         "{file}: {reason}; it must contain fields of spec.source, such as helm or kustomize: fix it or remove it"
     )]
@@ -148,9 +149,9 @@ pub enum SourceError {
         path: String,
         /// Description of the source: `a Helm chart` or `a folder for Kustomize`.
         what: &'static str,
-        /// Name of the program, or names of the alternatives.
+        /// Name of the program, or of the alternatives.
         program: &'static str,
-        /// Configured path; `None` if the program was looked up on the `PATH`.
+        /// Configured path. `None` if the program was looked up on the `PATH`.
         given: Option<PathBuf>,
         /// Instructions for installing the program or configuring its path.
         advice: &'static str,
@@ -162,9 +163,9 @@ pub enum SourceError {
         call: &'static str,
         /// The `path` of the folder, or the name of the chart.
         path: String,
-        /// Truncated output of the program, or the reason why it was stopped.
+        /// Truncated output of the program, or the reason why the program was stopped.
         reason: String,
-        /// True if the program exited with an error; false if it could not be started or was stopped.
+        /// True if the program exited with an error. False if it could not be started or was stopped.
         is_refusal: bool,
     },
     /// The working folder of a program could not be prepared.
@@ -188,7 +189,7 @@ pub enum SourceError {
         /// Path in the repository, with nonprinting characters escaped.
         path: String,
     },
-    /// The source specifies Helm, but the folder is not a chart.
+    /// The source is configured for Helm, but the folder is not a chart.
     #[error(
         "{path} is configured as a Helm chart, but has no Chart.yaml; add the file, or remove source.helm"
     )]
@@ -196,7 +197,7 @@ pub enum SourceError {
         /// The `path` of the source.
         path: String,
     },
-    /// The source specifies Kustomize, but the folder has no kustomization.
+    /// The source is configured for Kustomize, but the folder has no kustomization.
     #[error(
         "{path} is configured for Kustomize, but has no kustomization.yaml; add the file, or remove source.kustomize"
     )]
@@ -219,7 +220,7 @@ pub enum SourceError {
         file: String,
         /// The base, resource or chart as written, without secrets.
         base: String,
-        /// Reason and remedy.
+        /// Reason, and how to fix the problem.
         why: &'static str,
     },
     /// A remote base or resource of a kustomization could not be fetched.
@@ -229,7 +230,7 @@ pub enum SourceError {
         file: String,
         /// The base or resource as written, without secrets.
         base: String,
-        /// Reason: a problem, a server message, or the project that forbids it.
+        /// Reason: a problem, a message from the server, or the project that forbids the base or resource.
         reason: String,
     },
     /// The repository does not have the chart.
@@ -242,7 +243,7 @@ pub enum SourceError {
         repository: String,
         /// The `chart` of the source.
         chart: String,
-        /// Names of the repository's first charts and the number of other charts; may be empty.
+        /// Names of the repository's first few charts, and how many more there are. May be empty.
         known: String,
     },
     /// The chart does not have the version.
@@ -290,10 +291,10 @@ pub enum SourceError {
         chart: String,
         /// Name of the dependency and its repository.
         missing: String,
-        /// Reason: a problem, a server message, or the project that forbids it.
+        /// Reason: a problem, a message from the server, or the project that forbids the dependency.
         reason: String,
     },
-    /// The lock file does not match the dependencies of the chart.
+    /// The lock file does not match the chart's dependencies.
     #[error(
         "chart {chart}: its {lock} is out of sync with its dependencies: {reason}; run `helm dependency update` there and commit the result"
     )]
@@ -310,7 +311,7 @@ pub enum SourceError {
         "values file {file:?} does not exist: {place} has no file {path}; commit it, correct source.helm, or set ignoreMissingValueFiles"
     )]
     NoValueFile {
-        /// The entry of `valueFiles` as written.
+        /// The entry in `valueFiles`, as written.
         file: String,
         /// Resolved path.
         path: String,
@@ -322,7 +323,7 @@ pub enum SourceError {
         "values file glob {pattern:?} matched no files; commit one, correct source.helm.valueFiles, or set ignoreMissingValueFiles"
     )]
     NoMatch {
-        /// The entry of `valueFiles` as written.
+        /// The entry in `valueFiles`, as written.
         pattern: String,
     },
     /// A values file is on a server.
@@ -331,7 +332,7 @@ pub enum SourceError {
          add that as a source with a ref"
     )]
     RemoteFile {
-        /// The address as written.
+        /// The address, as written.
         file: String,
     },
     /// A values file refers to a source that does not exist.
@@ -340,20 +341,20 @@ pub enum SourceError {
         if known.is_empty() { String::new() } else { format!("; known refs: {known}") }
     )]
     NoReference {
-        /// The entry of `valueFiles` as written, such as `$values/prod.yaml`.
+        /// The entry in `valueFiles` as written, such as `$values/prod.yaml`.
         file: String,
         /// The `ref` in the entry, without `$`.
         name: String,
-        /// The refs of all sources, each with `$`; may be empty.
+        /// The refs of all sources, each with a `$`. May be empty.
         known: String,
     },
-    /// A path leads out of the repository.
+    /// A path leads outside the repository.
     #[error("path {path:?} leads out of the repository; use a path inside it")]
     Outside {
         /// The path after variables have been replaced.
         path: String,
     },
-    /// A symbolic link leads out of the repository.
+    /// A symbolic link leads outside the repository.
     #[error(
         "{path} is a link to {target:?}, which is outside the repository; replace the link with a copy of its target"
     )]
@@ -371,7 +372,7 @@ pub enum SourceError {
         /// Path of the target in the repository.
         target: String,
     },
-    /// The folder contains a submodule, so the manifests would be incomplete.
+    /// The folder contains a submodule, so its manifests would be incomplete.
     #[error(
         "{path} is a submodule, and submodules are not supported yet, so its manifests would be missing; copy them into the repository"
     )]
@@ -384,9 +385,9 @@ pub enum SourceError {
     Limit {
         /// The `path` of the source, or a folder below it.
         path: String,
-        /// Maximum number.
+        /// The limit that was exceeded.
         limit: u64,
-        /// Unit that is counted, such as `bytes of manifests` or `files and folders`.
+        /// Unit of the limit, such as `bytes of manifests` or `files and folders`.
         what: &'static str,
     },
     /// A pattern is invalid.
@@ -421,7 +422,7 @@ pub enum SourceError {
 /// Cause of a [`SourceError`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FailureCause {
-    /// The content of the revision or the specification. The same revision always fails.
+    /// The content of the revision or of the specification. The same revision will always fail.
     Content,
     /// A program or a server refused something that the revision refers to. The cause may be the revision,
     /// the program or the server.

@@ -1,4 +1,4 @@
-//! Access to files by path, in a commit or in a chart.
+//! Access to files by path, in a commit or a chart.
 
 use std::cmp::Ordering;
 
@@ -8,14 +8,15 @@ use crate::tree::{self, CommitReader, path_segments};
 
 /// Files that can be accessed by normalized paths.
 pub(crate) trait FileAccess {
-    /// Returns the content of a file; `None` if it does not exist.
+    /// Returns the content of a file. `None` if the file does not exist.
     fn read_file(&self, path: &str) -> Result<Option<Vec<u8>>, SourceError>;
 
-    /// Returns the normalized paths of all files below a folder. Empty if the folder doesn't exist.
+    /// Returns the normalized paths of all files below a folder. The result is empty if the folder doesn't
+    /// exist.
     fn list_files(&self, folder: &str) -> Result<Vec<String>, SourceError>;
 
-    /// Returns the ID of a folder's content if the folder can be copied as a whole; `None` if it doesn't
-    /// exist.
+    /// Returns the ID of a folder's content if the folder can be copied as a whole. `None` if the folder
+    /// doesn't exist.
     fn folder_content_id(&self, _folder: &str) -> Result<Option<String>, SourceError> {
         Ok(None)
     }
@@ -60,7 +61,7 @@ pub(crate) fn resolve_path(folder: &str, path: &str) -> Result<String, SourceErr
 }
 
 /// Returns the files that match a pattern. Files in a folder come before files in its subfolders, and each
-/// group is sorted by name. `**` matches any number of folders; other wildcards match within a single name.
+/// group is sorted by name. `**` matches any number of folders. Other wildcards match within a single name.
 pub(crate) fn matching_files(files: &dyn FileAccess, pattern: &str) -> Result<Vec<String>, SourceError> {
     let pattern: Vec<&str> = path_segments(pattern).collect();
     let plain = pattern.iter().take_while(|part| !is_pattern(part)).count();

@@ -8,13 +8,14 @@
 //! ```
 //!
 //! A local repository is read in place. A remote repository has a mirror in the state directory (`remote`):
-//! `observe` lists its refs, and a commit is fetched when its files are needed but missing.
+//! `observe` lists its refs, and a commit is fetched if its files are needed but missing.
 //!
 //! All functions block, so call them outside async threads. A single `observe` is enough for all users of a
 //! repository, because [`Repository::resolve`] uses the latest result. The same commit with the same
-//! parameters has the same [`LocatedManifests::key`], which is a suitable cache key for rendered manifests.
+//! parameters always has the same [`LocatedManifests::key`], which makes it a suitable cache key for rendered
+//! manifests.
 //!
-//! Unsupported features cause errors, never empty results. Errors don't contain secrets.
+//! Unsupported features cause errors rather than empty results. Errors don't contain secrets.
 
 mod address;
 mod cache;

@@ -3,7 +3,7 @@
 use crate::{Limits, Repository, SourceError};
 
 impl Repository {
-    /// Returns the paths of all files in a commit, sorted. Includes links, but excludes the content of
+    /// Returns the paths of all files in a commit, sorted. Includes links but excludes the content of
     /// submodules.
     ///
     /// # Errors
@@ -13,12 +13,12 @@ impl Repository {
         self.with_reader(commit, limits, |reader| reader.paths())
     }
 
-    /// Returns the content of a file in a commit, following links; `None` if the file doesn't exist.
+    /// Returns the content of a file in a commit, following links. `None` if the file doesn't exist.
     ///
     /// # Errors
     ///
-    /// Returns an error if the commit is unavailable, a link leads outside it, or the file is larger than
-    /// `limits` allows.
+    /// Returns an error if the commit is unavailable, a link leads outside the commit, or the file is larger
+    /// than `limits` allows.
     pub fn content(&self, commit: &str, path: &str, limits: &Limits) -> Result<Option<Vec<u8>>, SourceError> {
         self.with_reader(commit, limits, |reader| match reader.lookup(path)? {
             Some(entry) => reader.content(path, &entry),

@@ -15,7 +15,7 @@ use crate::tools::WorkingFolder;
 use crate::tree::{CommitReader, join_paths};
 use crate::{SourceError, helm, kustomize};
 
-/// A source's manifests in a commit, before rendering.
+/// A source's manifests in a commit, before they are rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedManifests {
     /// Digest of the content and the parameters. Equal keys imply equal manifests.
@@ -37,7 +37,7 @@ enum LocatedContent {
 }
 
 impl LocatedManifests {
-    /// Returns the source type in the form that an Application's status uses.
+    /// Returns the source type, as it appears in an Application's status.
     pub fn source_type(&self) -> &'static str {
         match self.content {
             LocatedContent::Directory(_) => SourceType::Directory.name(),
@@ -46,7 +46,7 @@ impl LocatedManifests {
         }
     }
 
-    /// Returns true if Helm or Kustomize must render the manifests.
+    /// Returns true if the manifests must be rendered by Helm or Kustomize.
     pub fn is_rendered(&self) -> bool {
         !matches!(self.content, LocatedContent::Directory(_))
     }
@@ -73,7 +73,7 @@ impl Repository {
     /// Reads or renders the manifests.
     pub fn read(&self, located: &LocatedManifests, making: &RenderInputs) -> Result<Vec<File>, SourceError> {
         let LocatedManifests { commit, folder, path, has_lfs: lfs, content: how, .. } = located;
-        // Use the LFS setting from the call of `locate_manifests`, because it is part of the key.
+        // Use the LFS setting from the call to `locate_manifests`, because it is part of the key.
         let commit = (commit.as_str(), *lfs);
         let reading = |using: &dyn Fn(&CommitReader<'_>) -> Result<(), SourceError>| {
             self.with_reader_and_lfs(commit, &making.limits, using)
@@ -149,7 +149,7 @@ fn locate_manifests(
     let directory = source.directory.clone().unwrap_or_default();
     let recurse = kind != SourceType::Directory || directory.recurse;
     let has_links = reader.list(folder, &path, recurse)?.iter().any(|entry| entry.is_link());
-    // A link may lead to any other folder of the commit.
+    // A link may lead to any other folder in the commit.
     let content = if has_links { reader.root } else { folder };
     let mut hasher = Sha256::new();
     for part in [&content.to_string(), path.as_str(), kind.name()] {

@@ -15,7 +15,7 @@ use crate::repository::File;
 use crate::source_type::{self, SourceType};
 use crate::tools::WorkingFolder;
 
-/// Chart version with its Helm parameters.
+/// A chart version, with its Helm parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatedChart {
     /// Digest of the content and the parameters. Equal keys imply equal manifests.
@@ -26,7 +26,7 @@ pub struct LocatedChart {
 }
 
 impl ChartRepository {
-    /// Fetches a chart version, and combines it with its Helm parameters.
+    /// Fetches a chart version and combines it with its Helm parameters.
     pub fn locate(
         &self,
         source: &ApplicationSource,

@@ -10,7 +10,7 @@ use crate::origin::Origin;
 use crate::render_inputs::RenderInputs;
 use crate::repository::File;
 
-/// A source's manifests in a revision, before rendering.
+/// A source's manifests in a revision, before they are rendered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocatedSource {
     /// Folder in a commit of a Git repository.
@@ -28,7 +28,7 @@ impl LocatedSource {
         }
     }
 
-    /// Returns the source type in the form that an Application's status uses.
+    /// Returns the source type, as it appears in an Application's status.
     pub fn source_type(&self) -> &'static str {
         match self {
             Self::Git(located) => located.source_type(),
@@ -36,7 +36,7 @@ impl LocatedSource {
         }
     }
 
-    /// Returns true if Helm or Kustomize must render the manifests.
+    /// Returns true if the manifests must be rendered by Helm or Kustomize.
     pub fn is_rendered(&self) -> bool {
         match self {
             Self::Git(located) => located.is_rendered(),

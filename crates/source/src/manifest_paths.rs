@@ -3,13 +3,13 @@
 use std::iter::Peekable;
 
 /// Maximum length of file names and patterns, in characters: four times the limit of any file system. Longer
-/// names and patterns count as a match.
+/// names and patterns are treated as matches.
 const NAME_CHARS_MAX: usize = 1024;
 
-/// Returns true if an Application must be compared after these files have changed. `paths` is the value of
-/// its annotation, and `folder` is the path of its source. Paths with a leading slash are relative to the
-/// repository root, other paths to the folder. Without the annotation, or if the changed files are unknown,
-/// every change counts.
+/// Returns true if an Application must be compared after the given files have changed. `paths` is the value
+/// of its annotation, and `folder` is the path of its source. Paths with a leading slash are relative to the
+/// repository root; other paths are relative to the folder. Without the annotation, or if it is unknown which
+/// files changed, every change counts.
 pub fn is_affected<'f>(paths: &str, folder: &str, changed: impl IntoIterator<Item = &'f str>) -> bool {
     let paths: Vec<Vec<String>> = paths
         .split(';')
@@ -91,7 +91,7 @@ pub(crate) fn matches_segment(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// Matches one character. Returns the result and the length of the pattern element; `None` if the element is
+/// Matches one character. Returns the result and the length of the pattern element. `None` if the element is
 /// invalid.
 fn match_one(pattern: &[char], sign: char) -> Option<(bool, usize)> {
     let mut signs = pattern.iter().copied().peekable();
@@ -129,8 +129,8 @@ fn parse_bound(signs: &mut Peekable<impl Iterator<Item = char>>) -> Option<(char
 mod tests {
     use super::*;
 
-    /// Regression test from fuzzing: a large character class after a star was examined at every position in a
-    /// name.
+    /// Regression test for a problem found by fuzzing: a large character class after a star was examined at
+    /// every position in a name.
     #[test]
     fn expensive_patterns_count_as_affected() {
         let class = format!("*[{}]", "a-b".repeat(20_000));

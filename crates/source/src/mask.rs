@@ -1,5 +1,5 @@
-//! Masks values in error messages from Helm and Kustomize. The messages may quote any value, and everyone
-//! with access to the Application can see the messages.
+//! Masks values in error messages from Helm and Kustomize. These messages may quote any value, and everyone
+//! with access to the Application can see them.
 
 use std::collections::BTreeSet;
 
@@ -7,9 +7,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::Value;
 
-/// Replacement for a value. Its fixed length hides the value's length.
+/// Replacement for a value. Its fixed length hides the length of the value.
 const MASK: &str = "++++++++";
-/// Minimum length of a masked value. Shorter values can't be distinguished from ordinary words.
+/// Minimum length of a value that is masked. Shorter values can't be distinguished from ordinary words.
 const WORD_BYTES: usize = 4;
 /// Minimum length of a value that is also masked inside words.
 const ANYWHERE_BYTES: usize = 8;
@@ -32,12 +32,12 @@ const PUBLIC_WORDS: [&str; 11] = [
 const SECRET: &str = "Secret";
 /// Field of a kustomization that generates Secrets.
 const GENERATOR: &str = "secretGenerator";
-/// Substring of both names above in any spelling. Texts without it are skipped quickly.
+/// Substring that occurs in both of the names above in any spelling. Texts without it are skipped quickly.
 const SECRET_SUBSTRING: &str = "ecret";
 /// Parts of field names that indicate secret values.
 const SECRET_NAME_PARTS: [&str; 8] =
     ["password", "passwd", "passphrase", "secret", "token", "credential", "apikey", "privatekey"];
-/// Maximum depth of manifests that are embedded in other manifests.
+/// Maximum nesting of manifests that are embedded in other manifests.
 const DEPTH_MAX: usize = 3;
 
 /// Values to mask.
@@ -84,7 +84,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds all values nested in a value.
+    /// Adds a value and all values nested in it.
     pub fn add_all(&mut self, value: &Value) {
         match value {
             Value::String(text) => self.add(text),
@@ -104,8 +104,8 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values in a values file that have names which indicate secrets. Adds the whole content if the
-    /// file is invalid.
+    /// Adds the values in a values file whose names suggest that they are secret. Adds the whole content if
+    /// the file is invalid.
     pub fn add_suspicious(&mut self, text: &str) {
         match serde_saphyr::from_str::<Value>(text) {
             Ok(values) => self.add_suspicious_fields(&values),
@@ -124,14 +124,14 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values of Secrets in a text, whether they are in manifests, in a kustomization, or in inline
+    /// Adds the values of Secrets in a text, whether they are in manifests, a kustomization, or inline
     /// patches.
     pub fn add_secrets(&mut self, text: &str) {
         self.add_secrets_at(text, DEPTH_MAX);
     }
 
     fn add_secrets_at(&mut self, text: &str, depth: usize) {
-        // This check avoids parsing most texts.
+        // This check makes it unnecessary to parse most texts.
         if !text.contains(SECRET_SUBSTRING) {
             return;
         }
@@ -172,7 +172,7 @@ impl MaskValues {
         }
     }
 
-    /// Adds the values of a Secret, in both encoded and decoded form.
+    /// Adds the values of a Secret, both encoded and decoded.
     fn add_decoded(&mut self, held: &Value) {
         self.add_all(held);
         let texts = held.as_object().into_iter().flat_map(|fields| fields.values().filter_map(Value::as_str));
@@ -180,7 +180,7 @@ impl MaskValues {
         decoded.for_each(|text| self.add(&text));
     }
 
-    /// Adds a Secret generator's literals (`name=value`), and records its files.
+    /// Adds the literals of a Secret generator (`name=value`), and records its files.
     fn add_generator(&mut self, generator: &Value) {
         let listed = |name: &str| generator.get(name).and_then(Value::as_array).into_iter().flatten();
         for literal in listed("literals").filter_map(Value::as_str) {
@@ -245,7 +245,7 @@ fn quoted_forms(value: &str) -> Vec<String> {
     forms
 }
 
-/// Returns true if a field name indicates a secret.
+/// Returns true if a field name suggests that the value is secret.
 fn is_secret_name(name: &str) -> bool {
     let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect();
     let plain = plain.to_ascii_lowercase();

@@ -1,11 +1,11 @@
-//! Serialized observations of state that changes outside the process.
+//! Serialized observations of state that can change outside the process.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::remote::Singleflight;
 
-/// Runs observations one at a time, and stores the latest result. Because they run one at a time, an older
-/// observation never replaces a newer one.
+/// Runs observations one at a time, and stores the latest result. An older observation therefore never
+/// replaces a newer one.
 pub(crate) struct SharedObservations<T> {
     singleflight: Singleflight<T>,
     latest: Mutex<Option<T>>,
@@ -18,7 +18,7 @@ impl<T> Default for SharedObservations<T> {
 }
 
 impl<T: Clone> SharedObservations<T> {
-    /// Returns the latest observation; `None` before the first observation.
+    /// Returns the latest observation. `None` before the first observation.
     pub fn last(&self) -> Option<T> {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -63,8 +63,8 @@ mod tests {
                 looks.observe(|_| {
                     let seen = thing.load(Ordering::SeqCst);
                     begun.send(()).unwrap();
-                    // The call stays in flight until the next caller has received a result, or for a short
-                    // time if that requires the end of this call.
+                    // The call remains in flight until the next caller has received a result. If that
+                    // requires this call to end, it remains in flight only for a short time.
                     may_go.recv_timeout(std::time::Duration::from_millis(50)).ok();
                     seen
                 })

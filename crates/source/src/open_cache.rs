@@ -1,6 +1,6 @@
-//! Per-thread cache of an open repository. Opening a repository is cheap, but closing it becomes more
-//! expensive with the number of threads that have read from a repository. Thousands of Applications may be
-//! read within seconds.
+//! Per-thread cache of one open repository. Opening a repository is cheap, but closing it becomes more
+//! expensive with the number of threads that have read from it. Thousands of Applications may be read within
+//! seconds.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use gix::Repository;
 use gix::odb::store::init::Slots;
 
-/// Lifetime of a cached repository. After this time, a different repository may be on disk.
+/// Time for which an open repository is cached. After this time, a different repository may be on disk.
 const CACHE_LIFETIME: Duration = Duration::from_secs(1);
 /// Number of slots for packs that arrive while the repository is open. Each slot makes closing the repository
 /// slower.
@@ -23,7 +23,8 @@ const READ_FIRST: [&str; 2] = ["HEAD", "config"];
 static NEXT_GENERATION: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
-    /// Repository that this thread used last, with its generation number and the time it was opened.
+    /// The repository that this thread used last, with its generation number and the time at which it was
+    /// opened.
     static LAST: RefCell<Option<(u64, Instant, Repository)>> = const { RefCell::new(None) };
 }
 
@@ -38,12 +39,13 @@ impl RepositoryHandle {
         Self { path, generation: AtomicU64::new(next_generation()) }
     }
 
-    /// Runs a function on the repository in a state that is at most one second old. Objects that were added
-    /// since then are also available.
+    /// Runs a function on the repository in a state that is at most one second old. Objects that have been
+    /// added since then are also available.
     #[expect(clippy::disallowed_methods, reason = "results do not depend on how long it stays open")]
     pub fn use_cached<T>(&self, using: impl FnOnce(&Repository) -> T) -> gix::Result<T> {
         let number = self.generation.load(Ordering::Acquire);
-        // Remove the repository from the cache during use, because the callback may read other repositories.
+        // Remove the repository from the cache while it is in use, because the callback may read other
+        // repositories.
         let last = LAST.take().filter(|(its, at, _)| *its == number && at.elapsed() < CACHE_LIFETIME);
         let (at, repository) = match last {
             Some((_, at, repository)) => (at, repository),
@@ -55,7 +57,7 @@ impl RepositoryHandle {
     }
 
     /// Opens the repository in its current state, for occasional use. The repository isn't cached, because
-    /// open packs occupy disk space even after they are deleted.
+    /// open packs occupy disk space even after they have been deleted.
     pub fn open_current(&self) -> gix::Result<Repository> {
         self.invalidate();
         self.open_independent()

@@ -25,7 +25,7 @@ pub(crate) fn is_chart(source: &ApplicationSource) -> bool {
     !source.chart.is_empty() || source.repo_url.starts_with("oci://")
 }
 
-/// Returns the repository address of a source; relative paths are resolved against `base`.
+/// Returns the repository address of a source. Relative paths are resolved against `base`.
 pub(crate) fn source_address(source: &ApplicationSource, base: &Path) -> Result<Address, SourceError> {
     match is_chart(source) {
         true => Address::parse_chart(&source.repo_url, &source.chart),
@@ -42,7 +42,7 @@ impl Origin {
         }
     }
 
-    /// Observes the repository. Returns true if it has changed since the last observation.
+    /// Observes the repository. Returns true if the repository has changed since the last observation.
     pub fn observe(&self) -> Result<bool, SourceError> {
         match self {
             Self::Git(repository) => repository.observe(),
@@ -50,8 +50,8 @@ impl Origin {
         }
     }
 
-    /// Observes the repository. Returns true if anything has changed for its users, including whether it is
-    /// available.
+    /// Observes the repository. Returns true if anything has changed for the repository's users, including
+    /// whether it is available.
     pub fn observe_availability(&self) -> bool {
         match self {
             Self::Git(repository) => repository.observe_availability(),
@@ -59,7 +59,7 @@ impl Origin {
         }
     }
 
-    /// Returns true if a revision is immutable: a commit or an exact version.
+    /// Returns true if a revision is immutable because it is a commit or an exact version.
     pub fn is_immutable(&self, revision: &str) -> bool {
         match self {
             Self::Git(_) => revision.len() == 40 && revision.chars().all(|c| c.is_ascii_hexdigit()),

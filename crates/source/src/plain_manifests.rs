@@ -1,4 +1,4 @@
-//! Folders of plain manifests: file selection and reading.
+//! Folders of plain manifests: selecting and reading files.
 
 use gix::ObjectId;
 use tidegate_model::Glob;

@@ -9,7 +9,7 @@ use crate::version_constraints;
 /// Prefix of tag refs.
 pub(crate) const TAGS: &str = "refs/tags/";
 
-/// Refs of a repository with their targets. Two values are equal if no ref has moved.
+/// Refs of a repository, with their targets. Two values are equal if no ref has moved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refs {
     pub(crate) head: Option<ObjectId>,
@@ -19,8 +19,8 @@ pub struct Refs {
 }
 
 impl Refs {
-    /// Resolves a name to `HEAD`, a full ref name, a branch, a tag, or a remote-tracking branch, tried in
-    /// this order.
+    /// Resolves a name to `HEAD`, a full ref name, a branch, a tag, or a remote-tracking branch. These are
+    /// tried in this order.
     pub(crate) fn find(&self, name: &str) -> Option<ObjectId> {
         if matches!(name, "" | "HEAD") {
             return self.head;
@@ -37,7 +37,7 @@ impl Refs {
         prefixes.iter().find_map(|prefix| self.names.get(&format!("{prefix}{name}"))).copied()
     }
 
-    /// Returns the ref with a full name.
+    /// Returns the ref with the given full name.
     fn find_full_name(&self, name: &str) -> Option<(&String, &ObjectId)> {
         let prefixes = ["", "refs/heads/", "refs/tags/", "refs/remotes/origin/", "refs/"];
         prefixes.iter().find_map(|prefix| self.names.get_key_value(&format!("{prefix}{name}")))
@@ -64,7 +64,7 @@ impl Refs {
         )
     }
 
-    /// Returns the target that starts with a prefix, if it is unique.
+    /// Returns the target that starts with the given prefix, if it is unique.
     pub(crate) fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let all = self.names.values().chain(&self.head);
         let found: BTreeSet<_> = all.filter(|id| id.to_string().starts_with(prefix)).collect();
@@ -77,7 +77,7 @@ pub(crate) fn read_refs(repository: &gix::Repository) -> gix::Result<Refs> {
     let mut names = BTreeMap::new();
     for reference in repository.references()?.all()? {
         let reference = reference?;
-        // Skip symbolic refs, which don't have their own target.
+        // Skip symbolic refs, which don't have a target of their own.
         if let Some(id) = reference.try_id() {
             names.insert(reference.name().as_bstr().to_string(), id.detach());
         }

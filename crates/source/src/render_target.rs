@@ -1,14 +1,14 @@
-//! Application and cluster that manifests are rendered for, along with the build environment variables.
+//! The Application and cluster for which manifests are rendered, along with the build environment variables.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Application and cluster that manifests are rendered for.
+/// The Application and cluster for which manifests are rendered.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RenderTarget {
     /// Name of the Application.
     pub name: String,
-    /// Instance name used to track the Application's objects.
+    /// Instance name that is used to track the Application's objects.
     pub instance: String,
     /// Name of the Application's project.
     pub project: String,
@@ -18,7 +18,7 @@ pub struct RenderTarget {
     pub cluster: ClusterCapabilities,
 }
 
-/// Capabilities of the destination cluster, which charts access as `.Capabilities`.
+/// Capabilities of the destination cluster, which charts can access as `.Capabilities`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ClusterCapabilities {
     /// There is no cluster, so charts use Helm's defaults.
@@ -26,11 +26,11 @@ pub enum ClusterCapabilities {
     NoCluster,
     /// The capabilities of the cluster.
     Known(Arc<Capabilities>),
-    /// The cluster hasn't been queried yet. A chart that uses capabilities isn't rendered; instead, rendering
-    /// requests the query.
+    /// The cluster hasn't been queried yet. If a chart uses capabilities, it isn't rendered. Instead, the
+    /// attempt to render it requests the query.
     NotQueried(CapabilitiesQuery),
-    /// The query of the cluster failed, for this reason. A chart that uses capabilities isn't rendered;
-    /// instead, rendering requests the query.
+    /// The query of the cluster failed, for the contained reason. If a chart uses capabilities, it isn't
+    /// rendered. Instead, the attempt to render it requests the query.
     Unknown(String, CapabilitiesQuery),
 }
 
@@ -44,7 +44,7 @@ impl CapabilitiesQuery {
         self.0.store(true, Ordering::Relaxed);
     }
 
-    /// Returns true if the query was requested.
+    /// Returns true if the query has been requested.
     pub fn is_requested(&self) -> bool {
         self.0.load(Ordering::Relaxed)
     }
@@ -61,7 +61,7 @@ impl Eq for CapabilitiesQuery {}
 /// API versions that a cluster serves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Capabilities {
-    /// Version of the cluster, such as `v1.36.1`; empty if unknown.
+    /// Version of the cluster, such as `v1.36.1`. Empty if unknown.
     pub kube_version: String,
     /// Sorted list of groups with versions (`monitoring.coreos.com/v1`) and of kinds
     /// (`monitoring.coreos.com/v1/ServiceMonitor`).
@@ -93,7 +93,7 @@ impl Variables {
         ])
     }
 
-    /// Returns true if there is a variable with this name.
+    /// Returns true if there is a variable with the given name.
     pub fn has(&self, name: &str) -> bool {
         self.0.iter().any(|(known, _)| *known == name)
     }

@@ -19,17 +19,17 @@ use crate::{Address, AddressContext, AzureWorkload, Credentials, Listener, Remot
 /// Settings for remote repositories.
 #[derive(Clone, Debug)]
 pub struct RemoteAccess {
-    /// Folder for the mirrors. Only this process may use it.
+    /// Folder for the mirrors. It must not be used by any other process.
     pub mirrors: PathBuf,
     /// Credentials.
     pub credentials: Credentials,
-    /// Limits.
+    /// Limits for requests to servers.
     pub limits: RemoteLimits,
-    /// SSH program.
+    /// Path of the SSH program.
     pub ssh: PathBuf,
-    /// True if servers may have link-local addresses, on which clouds provide services to their machines.
+    /// True if servers may have link-local addresses, at which clouds provide services to their machines.
     pub allows_link_local: bool,
-    /// Clock for the expiry of temporary passwords.
+    /// Clock by which temporary passwords expire.
     pub clock: Clock,
     /// Azure identity of this process.
     pub azure: AzureWorkload,
@@ -47,13 +47,13 @@ impl RemoteAccess {
     }
 }
 
-/// Source that is observed repeatedly.
+/// A source that is observed repeatedly.
 pub struct OpenSource(OpenSourceKind);
 
 enum OpenSourceKind {
-    /// Git or chart repository.
+    /// A Git repository or a chart repository.
     Origin(Origin),
-    /// Single file on a server.
+    /// A single file on a server.
     File(Arc<WebFile>),
 }
 
@@ -79,8 +79,8 @@ impl OpenSource {
         matches!(&self.0, OpenSourceKind::Origin(origin) if origin.is_immutable(revision))
     }
 
-    /// Observes the source. Returns true if anything has changed for its users, including whether it is
-    /// available.
+    /// Observes the source. Returns true if anything has changed for the source's users, including whether it
+    /// is available.
     pub fn observe_availability(&self) -> bool {
         match &self.0 {
             OpenSourceKind::Origin(origin) => origin.observe_availability(),
@@ -95,7 +95,7 @@ pub struct Repositories {
     git: Mutex<BTreeMap<Address, Arc<Repository>>>,
     charts: Mutex<BTreeMap<Address, Arc<ChartRepository>>>,
     files: Mutex<BTreeMap<Address, Arc<WebFile>>>,
-    /// Access to remote repositories; `None` disables it.
+    /// Access to remote repositories. `None` disables it.
     network: Option<Arc<Network>>,
     /// Keys for verifying signatures.
     keyring: RwLock<Arc<Keyring>>,
@@ -135,7 +135,7 @@ impl Repositories {
         Self { network: Some(Arc::new(network)), ..Self::default() }
     }
 
-    /// Opens the repository of a `repoURL`.
+    /// Opens the repository that a `repoURL` refers to.
     pub fn open<'h>(
         &self,
         url: &str,
@@ -170,7 +170,8 @@ impl Repositories {
         if let Some(repository) = known().get(address) {
             return Ok(Arc::clone(repository));
         }
-        // Open the repository outside the lock, so that other repositories don't wait for the disk.
+        // Open the repository outside the lock, so that callers for other repositories don't have to wait for
+        // the disk.
         let new = Arc::new(Repository::open(address, url, self.network.as_ref())?);
         new.set_blocks_loopback(is_barred);
         Ok(Arc::clone(known().entry(address.clone()).or_insert(new)))
@@ -199,8 +200,8 @@ impl Repositories {
         Ok(self.address_for_project(origin::source_address(source, home.base)?, home.project))
     }
 
-    /// Returns the address for a project's credentials. The address is distinct if the project has its own
-    /// Secret for the repository.
+    /// Returns the address to use with a project's credentials. The address is distinct if the project has
+    /// its own Secret for the repository.
     pub(crate) fn address_for_project(&self, address: Address, project: &str) -> Address {
         match self.credentials() {
             Some(credentials) if !project.is_empty() => credentials.address_for_project(address, project),
@@ -253,7 +254,7 @@ impl Repositories {
         self.network.as_ref().is_some_and(|network| network.allows_link_local)
     }
 
-    /// Returns the address of the Helm repository with this name in a repository Secret.
+    /// Returns the address of the Helm repository that has this name in a repository Secret.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         self.credentials()?.find_chart_repository(name, project)
     }
@@ -291,10 +292,10 @@ impl Repositories {
     }
 
     /// Closes repositories that aren't in `used` and that have no other users. Deletes the mirrors of all
-    /// repositories that are no longer open, including mirrors of earlier processes. If a repository is used
-    /// again later, it is fetched again.
+    /// repositories that are no longer open, including mirrors left by earlier processes. If a repository is
+    /// used again later, it is fetched again.
     pub fn keep_only(&self, used: &BTreeSet<Address>) {
-        // Hold the lock, so that no repository is opened in the meantime.
+        // Hold the lock, so that no repository can be opened in the meantime.
         let mut known = self.git.lock().unwrap_or_else(PoisonError::into_inner);
         known.retain(|address, one| used.contains(address) || Arc::strong_count(one) > 1);
         let mut charts = self.charts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -331,7 +332,7 @@ impl Repositories {
         repository.check_signed(revision, &keyring, wanted)
     }
 
-    /// Sets the credentials and the keys for verifying signatures. Returns true if they changed.
+    /// Sets the credentials, and the keys for verifying signatures. Returns true if they have changed.
     pub fn set_credentials(&self, credentials: Credentials) -> bool {
         let is_other = {
             let mut keyring = self.keyring.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Git repository: its refs and the content of its commits.
+//! A Git repository: its refs and the content of its commits.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{Address, Refs, SourceError, refs};
 /// Minimum length of an abbreviated commit.
 const COMMIT_PREFIX_MIN: usize = 7;
 
-/// Repository and its last observation.
+/// A repository and its last observation.
 pub struct Repository {
     address: Address,
     store: Store,
@@ -98,19 +98,21 @@ impl Repository {
         SourceError::Read { repository: self.address.to_string(), reason: git_error_text(error) }
     }
 
-    /// Observes the refs. Returns true if they have changed since the last observation; the first observation is not a change.
+    /// Observes the refs. Returns true if they have changed since the last observation. The first observation
+    /// is not a change.
     ///
     /// # Errors
     ///
-    /// Returns an error if the refs can't be read. The error is stored and returned to callers of `resolve`.
+    /// Returns an error if the refs can't be read. The error is also stored and returned to callers of
+    /// `resolve`.
     pub fn observe(&self) -> Result<bool, SourceError> {
         let (before, found) = self.observations.observe(|_| self.observe_refs());
         let moved = before.is_some_and(|before| before != found);
         found.refs.map(|_| moved)
     }
 
-    /// Observes the refs. Returns true if anything has changed for the repository's users, including its
-    /// availability.
+    /// Observes the refs. Returns true if anything has changed for the repository's users, including whether
+    /// it is available.
     pub fn observe_availability(&self) -> bool {
         let (before, found) = self.observations.observe(|_| self.observe_refs());
         before.map_or(found.refs.is_err(), |before| before != found)
@@ -131,7 +133,7 @@ impl Repository {
         self.observations.last().unwrap_or_else(|| self.observations.observe(|_| self.observe_refs()).1).refs
     }
 
-    /// Resolves a revision based on the last observation. The revision is a commit, a version constraint
+    /// Resolves a revision, based on the last observation. The revision is a commit, a version constraint
     /// (which selects the newest matching tag), a branch, a tag, or an abbreviated commit. An empty revision
     /// is `HEAD`.
     pub fn resolve(&self, revision: &str) -> Result<String, SourceError> {
@@ -139,7 +141,8 @@ impl Repository {
         self.resolve_as(revision, |refs| refs.newest(revision).or_else(|| refs.find(revision)))
     }
 
-    /// Resolves a name as Git does: as a commit, or else a tag, or else a branch. An empty name is `HEAD`.
+    /// Resolves a name in the same way as Git: as a commit, a tag or a branch, in this order. An empty name
+    /// is `HEAD`.
     pub(crate) fn resolve_name(&self, name: &str) -> Result<String, SourceError> {
         self.resolve_as(name, |refs| refs.find_as_git(name))
     }
@@ -252,8 +255,8 @@ impl Repository {
         SourceError::NoRevision { repository: self.address.to_string(), revision: commit.to_owned() }
     }
 
-    /// Runs a function on a commit. Calls the function again if a damaged mirror had to be fetched from
-    /// scratch.
+    /// Runs a function on a commit. If a damaged mirror had to be fetched from scratch, calls the function
+    /// again.
     pub(crate) fn with_reader<T>(
         &self,
         commit: &str,
@@ -264,7 +267,7 @@ impl Repository {
     }
 
     /// Runs a function on a commit, with or without the content of Git LFS files. If content was missing,
-    /// fetches it, discards the result and calls the function again.
+    /// fetches the content, discards the result and calls the function again.
     pub(crate) fn with_reader_and_lfs<T>(
         &self,
         (commit, enables_lfs): (&str, bool),

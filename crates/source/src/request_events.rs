@@ -11,13 +11,13 @@ use crate::Address;
 /// Kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RequestKind {
-    /// Lists branches and tags.
+    /// A request to list branches and tags.
     ListRefs,
-    /// Fetches a commit or a tag with its files.
+    /// A request to fetch a commit or a tag with its files.
     Fetch,
 }
 
-/// Completed request, whether or not it succeeded.
+/// A completed request, whether or not it succeeded.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestEvent<'a> {
     /// Repository. Its `Display` output doesn't contain credentials.

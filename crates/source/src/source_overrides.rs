@@ -1,6 +1,6 @@
-//! Source overrides in a source's folder: `.argocd-source.yaml`, then `.argocd-source-NAME.yaml` for the
-//! Application with that name. The files contain parts of `spec.source`, and are applied as merge patches
-//! (RFC 7396).
+//! Files that override fields of the source, in the source's folder: `.argocd-source.yaml`, then
+//! `.argocd-source-NAME.yaml` for the Application with that name. The files contain parts of `spec.source`
+//! and are applied as merge patches (RFC 7396).
 
 use serde_json::{Map, Value};
 use tidegate_model::argo::ApplicationSource;
@@ -8,7 +8,7 @@ use tidegate_model::argo::ApplicationSource;
 use crate::SourceError;
 use crate::tree::{CommitReader, join_paths};
 
-/// Prefix of the file names of source overrides.
+/// Prefix of the names of files with source overrides.
 const PREFIX: &str = ".argocd-source";
 
 /// Returns true if a file contains source overrides and is therefore not a manifest.
@@ -18,8 +18,8 @@ pub(crate) fn is_overrides_file(path: &str) -> bool {
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
-/// Returns a source after applying the overrides in its folder. Overrides can't change the source's
-/// repository or revision. `folder` contains the path of the folder and the names of its entries.
+/// Returns a source with the overrides in its folder applied. Overrides can't change the source's repository
+/// or revision. `folder` contains the path of the folder and the names of its entries.
 pub(crate) fn apply_overrides(
     source: &ApplicationSource,
     reader: &CommitReader<'_>,
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Tests the examples from RFC 7396, appendix A.
+    /// Tests the examples in RFC 7396, appendix A.
     #[test]
     fn patches_are_merged_as_the_rfc_says() {
         for (target, patch, expected) in [

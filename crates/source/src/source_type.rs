@@ -1,5 +1,5 @@
-//! Source types: directory, Helm or Kustomize. The source specifies its type, or the type is detected from
-//! its folder.
+//! Source types: directory, Helm or Kustomize. The source either specifies its type, or the type is detected
+//! from its folder.
 
 use serde_json::Value;
 use tidegate_model::argo::{ApplicationSource, DirectorySource};
@@ -38,7 +38,7 @@ fn unsupported_source(what: impl Into<String>) -> SourceError {
     SourceError::Unsupported { what: what.into(), why: String::new() }
 }
 
-/// Returns true if a section is present and not empty, because other programs write empty sections.
+/// Returns true if a section exists and is not empty. Other programs also write empty sections.
 fn is_set<T: Default + PartialEq>(part: Option<&T>) -> bool {
     part.is_some_and(|part| *part != T::default())
 }
@@ -110,7 +110,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns a nonempty value that is valid for a schema.
+    /// Returns a nonempty value that is valid according to a schema.
     fn sample(schema: &Value) -> Value {
         match schema.get("type").and_then(Value::as_str) {
             Some("string") => json!("1"),

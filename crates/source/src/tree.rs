@@ -30,7 +30,7 @@ impl Default for Limits {
     }
 }
 
-/// Entry in a folder.
+/// An entry in a folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TreeEntry {
     /// Path relative to the listed folder.
@@ -45,12 +45,12 @@ impl TreeEntry {
     }
 }
 
-/// Minimum number of entries in a cached folder. Smaller folders are read as quickly as they are found in the
-/// cache.
+/// Minimum number of entries in a folder that is cached. Smaller folders can be read as quickly as they can
+/// be found in the cache.
 const CACHED_ENTRIES_MIN: usize = 64;
 /// Maximum number of cached folders.
 const CACHED_FOLDERS_MAX: usize = 8;
-/// Maximum number of entries of a cached folder.
+/// Maximum number of entries in a folder that is cached.
 const CACHED_ENTRIES_MAX: usize = 50_000;
 
 /// Cache of large folders. Many Applications have folders next to each other, and each of these folders must
@@ -95,7 +95,7 @@ impl TreeCache {
     }
 }
 
-/// Reads folders and files of one commit, following links.
+/// Reads the folders and files of one commit, following links.
 pub(crate) struct CommitReader<'r> {
     pub git: &'r Repository,
     pub repository: &'r Address,
@@ -104,7 +104,7 @@ pub(crate) struct CommitReader<'r> {
     /// Root tree of the commit.
     pub root: ObjectId,
     pub limits: &'r Limits,
-    /// Replaces Git LFS pointers with their content; `None` if Git LFS is disabled.
+    /// Replaces Git LFS pointers with their content. `None` if Git LFS is disabled.
     pub lfs: Option<&'r Lookup<'r>>,
 }
 
@@ -130,7 +130,7 @@ impl CommitReader<'_> {
         Ok(entries)
     }
 
-    /// Returns the entry with a name.
+    /// Returns the entry with the given name.
     fn entry(&self, tree: ObjectId, name: &str) -> Result<Option<TreeEntry>, SourceError> {
         if let Some(folder) = self.trees.find(tree) {
             return Ok(folder.find(name));
@@ -233,7 +233,7 @@ impl CommitReader<'_> {
         Ok(paths)
     }
 
-    /// Returns the target of a link in the repository.
+    /// Returns the target of a link within the repository.
     fn target(&self, path: &str, link: ObjectId) -> Result<String, SourceError> {
         let content = self.blob(path, link)?;
         let target = String::from_utf8_lossy(&content).into_owned();
@@ -242,7 +242,7 @@ impl CommitReader<'_> {
         inside.ok_or_else(|| SourceError::Link { path: path.to_owned(), target })
     }
 
-    /// Returns the content of an entry, following links; `None` for a link to a folder.
+    /// Returns the content of an entry, following links. `None` for a link to a folder.
     pub fn content(&self, path: &str, entry: &TreeEntry) -> Result<Option<Vec<u8>>, SourceError> {
         let (at, found) = self.resolve_links(path, entry)?;
         if !matches!(found.kind, EntryKind::Blob | EntryKind::BlobExecutable) {
@@ -269,13 +269,13 @@ impl CommitReader<'_> {
         Ok((at, found))
     }
 
-    /// Returns the tree of the folder at a normalized path; `None` if it doesn't exist.
+    /// Returns the tree of the folder at a normalized path. `None` if it doesn't exist.
     pub fn find_folder(&self, path: &str) -> Result<Option<ObjectId>, SourceError> {
         let found = self.lookup(path)?;
         Ok(found.filter(|entry| entry.kind == EntryKind::Tree).map(|entry| entry.id))
     }
 
-    /// Returns the entry at a normalized path of the commit.
+    /// Returns the entry at a normalized path in the commit.
     pub fn lookup(&self, path: &str) -> Result<Option<TreeEntry>, SourceError> {
         let mut found = TreeEntry { path: String::new(), id: self.root, kind: EntryKind::Tree };
         for part in path_segments(path) {
@@ -310,7 +310,7 @@ pub(crate) fn path_segments(path: &str) -> impl Iterator<Item = &str> {
     path.split('/').filter(|part| !part.is_empty())
 }
 
-/// Joins a folder and a path and resolves `.` and `..`; `None` if the result leaves the repository.
+/// Joins a folder and a path, and resolves `.` and `..`. `None` if the result leads outside the repository.
 pub(crate) fn resolve_path(folder: &str, path: &str) -> Option<String> {
     let mut plain: Vec<&str> = path_segments(folder).collect();
     for part in path_segments(path) {

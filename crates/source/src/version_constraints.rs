@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-/// Version in a tag. It may start with `v`, and the minor and patch components may be missing.
+/// A version in a tag. It may start with `v`, and its minor and patch components may be missing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Version {
     /// Major, minor and patch number.
@@ -12,15 +12,15 @@ struct Version {
     prerelease: Vec<String>,
 }
 
-/// Component of a constraint; `None` if it is `x`, `X`, `*` or missing.
+/// Component of a constraint. `None` if it is `x`, `X`, `*` or missing.
 type Part = Option<u64>;
 
-/// Comparison in a constraint, such as `>=1.2`.
+/// A comparison in a constraint, such as `>=1.2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Comparison {
     operator: Operator,
     version: Version,
-    /// Number of components that are present.
+    /// Number of components that are specified.
     component_count: usize,
 }
 
@@ -50,10 +50,10 @@ const OPERATORS: [(&str, Operator); 11] = [
     ("~", Operator::Tilde),
     ("^", Operator::Caret),
 ];
-/// Maximum number of comparisons. Practical constraints have far fewer.
+/// Maximum number of comparisons. Constraints in practice have far fewer.
 const COMPARISONS_MAX: usize = 64;
 
-/// Returns the newest tag that satisfies a constraint; `None` if there is no such tag or the text isn't a
+/// Returns the newest tag that satisfies a constraint. `None` if there is no such tag or the text isn't a
 /// constraint. A version such as `1.2` or `v1.2.3` is a tag name rather than a constraint.
 pub(crate) fn newest_version<'t>(
     constraint: &str,
@@ -71,7 +71,7 @@ pub(crate) fn newest_version<'t>(
     newest.map(|(_, tag)| tag)
 }
 
-/// Returns true if a constraint allows a version. A plain version isn't a constraint, so it never allows a
+/// Returns true if a constraint allows a version. A plain version isn't a constraint, so it never allows any
 /// version.
 pub fn allows(constraint: &str, version: &str) -> bool {
     newest_version(constraint, [version]).is_some()
@@ -93,7 +93,7 @@ pub(crate) fn is_full_version(text: &str) -> bool {
     Version::parse(text).is_some() && numbers.matches('.').count() == 2
 }
 
-/// Alternatives. Each alternative is a list of comparisons, all of which must be true.
+/// A list of alternatives. Each alternative is a list of comparisons, all of which must be true.
 struct Constraint(Vec<Vec<Comparison>>);
 
 impl Constraint {
@@ -221,7 +221,7 @@ impl Comparison {
     fn allows(&self, version: &Version) -> bool {
         let (given, wanted) = (self.component_count, &self.version);
         let order = version.compare(wanted);
-        // Compare only the components that are present.
+        // Compare only the components that are specified.
         let same = |count: usize| version.numbers.iter().take(count).eq(wanted.numbers.iter().take(count));
         let is_open = given < 3;
         match self.operator {

@@ -7,11 +7,11 @@ use hyper_util::client::legacy::connect::dns::Name;
 use tidegate_model::Host;
 use tower::util::BoxCloneSyncService;
 
-/// Reason why a link-local address is blocked. The text also identifies the error when a connection error
-/// wraps it.
+/// Reason why a link-local address is blocked. The text is also used to recognize this error inside a
+/// connection error.
 pub const LINK_LOCAL_REASON: &str =
     "its host is a link-local or cloud metadata address; such addresses are blocked";
-/// Reason why a loopback address is blocked. The text also identifies the error.
+/// Reason why a loopback address is blocked. The text is also used to recognize this error.
 pub const LOOPBACK_REASON: &str =
     "its host is a loopback address; such addresses are blocked for URLs in manifests";
 
@@ -27,7 +27,7 @@ pub struct BlockedAddresses {
     /// True if link-local addresses are blocked. At these addresses, clouds run metadata services that
     /// respond to every client.
     pub link_local: bool,
-    /// True if loopback addresses are blocked. Local services trust every local client.
+    /// True if loopback addresses are blocked. Local services often trust every local client.
     pub loopback: bool,
 }
 
@@ -35,7 +35,7 @@ impl BlockedAddresses {
     /// Blocks only link-local addresses.
     pub const LINK_LOCAL: Self = Self { link_local: true, loopback: false };
 
-    /// Returns the reason why an address is blocked; `None` if it isn't blocked.
+    /// Returns the reason why an address is blocked. `None` if it isn't blocked.
     pub fn blocked_reason(self, address: IpAddr) -> Option<&'static str> {
         match () {
             () if self.link_local && is_link_local(address) => Some(LINK_LOCAL_REASON),
@@ -51,7 +51,7 @@ impl BlockedAddresses {
     }
 }
 
-/// Returns the address if a host is an IP address in any notation. Proxies and the C library also parse
+/// Returns the address if a host is an IP address in any notation. Proxies and the C library also accept
 /// notations such as `127.1`.
 fn parse_ip_host(host: &str) -> Option<IpAddr> {
     Host::parse(host).ip()
@@ -62,7 +62,7 @@ pub fn link_local_ip(host: &str) -> Option<IpAddr> {
     parse_ip_host(host).filter(|address| is_link_local(*address))
 }
 
-/// Returns true if a host is this machine, either as a loopback address or as `localhost`.
+/// Returns true if a host is this machine, specified either as a loopback address or as `localhost`.
 pub fn is_local_host(host: &str) -> bool {
     match Host::parse(host) {
         Host::Ip(address) => is_loopback(address),

@@ -17,15 +17,15 @@ use tower::util::BoxCloneSyncService;
 use crate::blocked_addresses::{BlockedAddresses, Resolver, blocking_resolver};
 use crate::trust::Tls;
 
-/// Error of a connection.
+/// Error that a connection returns.
 pub type ConnectionError = Box<dyn Error + Send + Sync>;
 /// Service that connects to the server at an address, directly or through a proxy.
 pub type Transport = BoxCloneSyncService<Uri, TokioIo<TcpStream>, ConnectionError>;
 /// HTTP client for `https` and `http`.
 pub type Client = legacy::Client<HttpsConnector<Transport>, Full<Bytes>>;
 
-/// Creates a connector with a time limit. If a name resolves to a blocked address, the connector rejects it
-/// with the reason, such as [`crate::LINK_LOCAL_REASON`].
+/// Creates a connector with a time limit. If a name resolves to a blocked address, the connector rejects the
+/// name and states the reason, such as [`crate::LINK_LOCAL_REASON`].
 pub fn create_connector(within: Duration, barred: BlockedAddresses) -> HttpConnector<Resolver> {
     let mut tcp = HttpConnector::new_with_resolver(blocking_resolver(barred));
     tcp.enforce_http(false);
@@ -38,14 +38,14 @@ pub fn direct_transport(tcp: HttpConnector<Resolver>) -> Transport {
     Transport::new(tcp.map_err(ConnectionError::from))
 }
 
-/// Creates a client. It doesn't retry requests.
+/// Creates a client. The client doesn't retry requests.
 pub fn create_client(tls: &Tls, way: Transport) -> Client {
     let connector = HttpsConnectorBuilder::new().with_tls_config(tls.as_ref().clone());
     let connector = connector.https_or_http().enable_http1().wrap_connector(way);
     legacy::Client::builder(TokioExecutor::new()).retry_canceled_requests(false).build(connector)
 }
 
-/// Returns the root cause of an error. The outer layers state only that an error occurred.
+/// Returns the root cause of an error. The outer layers only state that an error occurred.
 pub fn root_cause(error: &(dyn Error + 'static)) -> String {
     let mut innermost = error;
     while let Some(source) = innermost.source() {

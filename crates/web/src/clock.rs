@@ -1,10 +1,10 @@
-//! Clock for the expiry of tokens and waits.
+//! Clock that determines when tokens and waits expire.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// System clock, unless a different clock is set.
+/// The system clock, unless a different clock is set.
 #[derive(Clone)]
 pub struct Clock(Arc<dyn Fn() -> u64 + Send + Sync>);
 
@@ -21,12 +21,12 @@ impl fmt::Debug for Clock {
 }
 
 impl Clock {
-    /// Creates a clock from a function that returns the seconds since 1970.
+    /// Creates a clock from a function that returns the number of seconds since 1970.
     pub fn new(says: impl Fn() -> u64 + Send + Sync + 'static) -> Self {
         Self(Arc::new(says))
     }
 
-    /// Returns the seconds since 1970.
+    /// Returns the number of seconds since 1970.
     pub fn seconds(&self) -> u64 {
         (self.0)()
     }

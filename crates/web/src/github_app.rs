@@ -1,6 +1,7 @@
-//! GitHub Apps in Secrets: <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
+//! GitHub Apps that are configured in Secrets:
+//! <https://docs.github.com/apps/creating-github-apps/authenticating-with-a-github-app>.
 //!
-//! An App authenticates with a token that it signs itself. It uses this token to request another token for an
+//! An App authenticates with a token that it signs itself. With this token, it requests another token for an
 //! installation, which grants access to repositories.
 
 use std::fmt;
@@ -18,7 +19,7 @@ const PUBLIC_API: &str = "https://api.github.com";
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 4 << 10;
 
-/// GitHub App with the address of its API. Its `Debug` output doesn't contain its key.
+/// A GitHub App, with the address of its API. Its `Debug` output doesn't contain its key.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct GithubApp {
     id: u64,
@@ -44,8 +45,8 @@ impl GithubApp {
     ///
     /// # Errors
     ///
-    /// Returns an error if a field is missing or invalid. The message follows the name of the Secret in the
-    /// output, and doesn't contain values.
+    /// Returns an error if a field is missing or invalid. In output, the message follows the name of the
+    /// Secret. The message doesn't contain values.
     pub fn new<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [id, installation, key, base] = GITHUB_APP_FIELDS.map(text);
         let number = |name: &str, text: &str| match text.trim().parse::<u64>() {
@@ -83,23 +84,23 @@ impl GithubApp {
         self.id
     }
 
-    /// Returns the address of the API without a trailing slash.
+    /// Returns the address of the API, without a trailing slash.
     pub fn base(&self) -> &str {
         self.configured_base().unwrap_or(PUBLIC_API)
     }
 
-    /// Returns the API address from the Secret, if the Secret contains it.
+    /// Returns the API address, if the Secret contains one.
     pub fn configured_base(&self) -> Option<&str> {
         self.base.as_deref()
     }
 
-    /// Returns the installation ID from the Secret, if the Secret contains it.
+    /// Returns the installation ID, if the Secret contains one.
     pub fn installation(&self) -> Option<u64> {
         self.installation
     }
 
-    /// Returns a token that authenticates the App, signed at the given time in seconds since 1970. The token
-    /// is as secret as the key until it expires.
+    /// Returns a token that authenticates the App, signed at the given time in seconds since 1970. Until the
+    /// token expires, it is as secret as the key.
     ///
     /// # Errors
     ///
@@ -109,13 +110,13 @@ impl GithubApp {
         RsaKey::from_pem(&self.key)?.jwt(None, claims, now)
     }
 
-    /// Returns the path of the `POST` request that returns a token for an installation.
+    /// Returns the path to which a `POST` request must be sent to obtain a token for an installation.
     pub fn token_path(installation: u64) -> String {
         format!("/app/installations/{installation}/access_tokens")
     }
 
-    /// Returns the two paths for looking up an owner's installation: as an organization, then as a user.
-    /// Returns `None` if the name is invalid.
+    /// Returns the two paths at which an owner's installation can be looked up: as an organization, and as a
+    /// user. Returns `None` if the name is invalid.
     pub fn installation_paths(owner: &str) -> Option<[String; 2]> {
         let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_' || c == '.';
         let is_one = !owner.is_empty() && owner.chars().all(is_name) && !owner.starts_with('.');

@@ -6,12 +6,12 @@ use http::header::{DATE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use jiff::fmt::rfc2822;
 
-/// Headers with the number of remaining requests, and with the time at which more requests are allowed, in
+/// Headers that contain the number of remaining requests, and the time at which more requests are allowed, in
 /// seconds since 1970.
 const REMAINING_HEADERS: [(&str, &str); 2] =
     [("x-ratelimit-remaining", "x-ratelimit-reset"), ("ratelimit-remaining", "ratelimit-reset")];
 
-/// Wait that a server requests.
+/// A wait that a server requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestedWait {
     /// A known duration.
@@ -21,7 +21,7 @@ pub enum RequestedWait {
 }
 
 /// Returns the wait that a server requests in any of the common headers. Times in headers are compared with
-/// the server's own time or, if the server doesn't send one, with `now`, in seconds since 1970.
+/// the server's own time or, if the server doesn't send it, with `now`, in seconds since 1970.
 pub fn requested_wait(status: StatusCode, headers: &HeaderMap, now: Option<u64>) -> Option<RequestedWait> {
     let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::trim);
     let number = |name: &str| text(name).and_then(|text| text.parse::<u64>().ok());
@@ -44,7 +44,7 @@ pub fn requested_wait(status: StatusCode, headers: &HeaderMap, now: Option<u64>)
     Some(wait.map_or(RequestedWait::Unspecified, RequestedWait::For))
 }
 
-/// Parses an HTTP date and returns seconds since 1970.
+/// Parses an HTTP date, and returns the number of seconds since 1970.
 fn parse_http_date(date: &str) -> Option<u64> {
     let moment = rfc2822::DateTimeParser::new().parse_timestamp(date).ok()?;
     u64::try_from(moment.as_second()).ok()

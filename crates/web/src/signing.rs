@@ -13,10 +13,10 @@ use serde_json::{Map, Value, json};
 
 /// Age of a new token in seconds. Tokens are backdated because the server's clock may be behind.
 const BACKDATED_SECONDS: u64 = 60;
-/// Validity of a token in seconds. GitHub accepts at most ten minutes, and Google an hour.
+/// Validity of a token in seconds. GitHub accepts at most ten minutes, and Google accepts an hour.
 const VALID_SECONDS: u64 = 10 * 60;
 
-/// Reason why signing fails. The message never contains parts of a key.
+/// Reason why signing failed. The message never contains parts of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SigningError {
     /// The text isn't a key.
@@ -27,7 +27,7 @@ pub enum SigningError {
     KeyRejected,
 }
 
-/// Private RSA key. Its `Debug` output doesn't contain the key.
+/// A private RSA key. Its `Debug` output doesn't contain the key.
 pub struct RsaKey(Box<dyn Signer>);
 
 impl fmt::Debug for RsaKey {
@@ -48,8 +48,8 @@ impl RsaKey {
         key.choose_scheme(&[SignatureScheme::RSA_PKCS1_SHA256]).map(Self).ok_or(SigningError::InvalidKey)
     }
 
-    /// Returns a token with `claims`, signed with RS256 at a time in seconds since 1970 and valid for ten
-    /// minutes. `key_id` identifies the key among its owner's keys.
+    /// Returns a token with `claims`, signed with RS256 at the given time in seconds since 1970 and valid for
+    /// ten minutes. `key_id` identifies the key among its owner's keys.
     ///
     /// # Errors
     ///

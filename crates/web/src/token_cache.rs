@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Safety margin before a token expires, in seconds. A token must still be valid when a server reads it.
 const EXPIRY_MARGIN: u64 = 5 * 60;
 
-/// Token with its expiration time. Its `Debug` output doesn't contain the token.
+/// A token with its expiration time. Its `Debug` output doesn't contain the token.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ExpiringToken {
     /// The token.
@@ -32,12 +32,12 @@ pub struct TokenFailure<E> {
     pub retry_at: Option<u64>,
 }
 
-/// Token from the cache.
+/// A token from the cache.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ObtainedToken {
     /// The token.
     pub token: String,
-    /// True if the token was already cached, so it may have been revoked since then.
+    /// True if the token was already cached, in which case it may have been revoked since then.
     pub is_from_cache: bool,
 }
 
@@ -65,7 +65,7 @@ impl<E> TokenSlot<E> {
     }
 }
 
-/// Cache of tokens by key. Each token remains cached until shortly before it expires.
+/// Cache of tokens, by key. Each token remains cached until shortly before it expires.
 pub struct TokenCache<K, E> {
     slots: Mutex<BTreeMap<K, Arc<TokenSlot<E>>>>,
 }
@@ -77,12 +77,13 @@ impl<K, E> Default for TokenCache<K, E> {
 }
 
 impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
-    /// Returns the cached token, or else the result of `ask`. `now` is in seconds since 1970. Requests for
-    /// the same key run one at a time, and all waiting callers share the result or the error.
+    /// Returns the cached token. If there is none, returns the result of `ask`. `now` is in seconds since
+    /// 1970. Requests for the same key run one at a time, and all waiting callers share the result or the
+    /// error.
     ///
     /// # Errors
     ///
-    /// Returns the error from `ask`. Also returns this error while the request must not be repeated yet.
+    /// Returns the error from `ask`. Also returns this error for as long as the request must not be repeated.
     pub fn get_or_request(
         &self,
         key: &K,
@@ -119,7 +120,7 @@ impl<K: Ord + Clone, E: Clone> TokenCache<K, E> {
         }
     }
 
-    /// Removes a token that a server rejected, unless another token has already replaced it.
+    /// Removes a token that a server has rejected, unless another token has already replaced it.
     pub fn discard(&self, key: &K, token: &str) {
         let slot = self.slots.lock().unwrap_or_else(PoisonError::into_inner).get(key).cloned();
         if let Some(slot) = slot {

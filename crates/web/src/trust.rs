@@ -1,4 +1,4 @@
-//! Trust in servers, and client certificates.
+//! Decides which servers are trusted, and configures client certificates.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +13,7 @@ use rustls::{
     CertificateError, ClientConfig, DigitallySignedStruct, OtherError, RootCertStore, SignatureScheme,
 };
 
-/// Trusted servers.
+/// Servers that are trusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustedServers<'a> {
     /// Servers with a certificate from one of the system's authorities.
@@ -24,10 +24,10 @@ pub enum TrustedServers<'a> {
     Anyone,
 }
 
-/// Client certificate and its key, both in PEM.
+/// A client certificate and its key, both in PEM.
 #[derive(Clone, Copy)]
 pub struct ClientCertificate<'a> {
-    /// The certificate with its chain.
+    /// The certificate, with its chain.
     pub chain: &'a str,
     /// Key of the certificate.
     pub key: &'a str,
@@ -103,7 +103,7 @@ fn build_config(
     builder.with_client_auth_cert(chain, key).map_err(|_| TrustError::Client)
 }
 
-/// Accepts servers with a certificate that is signed by one of the authorities or is itself in the list.
+/// Accepts servers whose certificate is signed by one of the authorities or is itself in the list.
 #[derive(Debug)]
 struct CustomAuthorities {
     by_signature: Arc<WebPkiServerVerifier>,

@@ -8,7 +8,7 @@ use super::scanner::Scanner;
 use super::token::{Token, unexpected};
 use super::{Document, Problem, resolve};
 
-/// Composes tokens into nodes and expands aliases and merge keys.
+/// Composes tokens into nodes, and expands aliases and merge keys.
 pub(super) struct Composer<'t, 'l> {
     scanner: Scanner<'t>,
     limits: &'l Limits,
@@ -163,7 +163,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(node)
     }
 
-    /// Reads the node that follows an anchor and a tag, which started on `first_line`.
+    /// Reads the node that follows an anchor and a tag. The anchor or tag started on `first_line`.
     fn compose_content(
         &mut self,
         place: NodePosition,
@@ -342,7 +342,7 @@ impl<'t, 'l> Composer<'t, 'l> {
         Ok(Content::Map(unique_fields(entries, &mut self.duplicates)))
     }
 
-    /// Reads the value of a key, if present.
+    /// Reads the value of a key, if there is one.
     fn compose_value(
         &mut self,
         place: NodePosition,

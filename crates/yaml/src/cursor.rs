@@ -1,4 +1,4 @@
-/// Position in a text with its line and column.
+/// A position in a text, with its line and column.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cursor<'t> {
     text: &'t str,
@@ -41,18 +41,18 @@ impl<'t> Cursor<'t> {
         self.break_length(0) > 0
     }
 
-    /// Returns true at a line break or at the end of the text.
+    /// Returns true if there is a line break or the end of the text `ahead` bytes after the position.
     pub fn is_line_end(&self, ahead: usize) -> bool {
         self.peek_byte(ahead).is_none() || self.break_length(ahead) > 0
     }
 
-    /// Returns true at whitespace or at the end of the text. Whitespace or the end must follow an indicator
-    /// such as `-`.
+    /// Returns true if there is whitespace or the end of the text `ahead` bytes after the position.
+    /// Whitespace or the end must follow an indicator such as `-`.
     pub fn is_separation(&self, ahead: usize) -> bool {
         self.is_blank(ahead) || self.is_line_end(ahead)
     }
 
-    /// Returns true at `---` or `...` at the start of a line.
+    /// Returns true if the position is at `---` or `...` at the start of a line.
     pub fn is_document_marker(&self) -> bool {
         self.column == 0
             && (self.starts_with("---") || self.starts_with("..."))
@@ -63,7 +63,7 @@ impl<'t> Cursor<'t> {
         self.text.get(self.offset..).is_some_and(|rest| rest.starts_with(start))
     }
 
-    /// Returns the character at the position; `None` at the end of the text.
+    /// Returns the character at the position. `None` at the end of the text.
     pub fn character(&self) -> Option<char> {
         self.text.get(self.offset..).and_then(|rest| rest.chars().next())
     }
@@ -84,7 +84,7 @@ impl<'t> Cursor<'t> {
         }
     }
 
-    /// Skips a number of ASCII characters.
+    /// Skips the given number of ASCII characters.
     pub fn skip(&mut self, bytes: usize) {
         self.offset += bytes;
         self.column += bytes;
@@ -115,7 +115,7 @@ impl<'t> Cursor<'t> {
         self.slice(from, self.offset)
     }
 
-    /// Skips a line break, and returns its text in a scalar.
+    /// Skips a line break, and returns the text that it represents in a scalar.
     pub fn skip_break(&mut self) -> &'static str {
         let length = self.break_length(0);
         if length == 0 {
@@ -140,5 +140,5 @@ impl<'t> Cursor<'t> {
     }
 }
 
-/// Length of `---` and `...`.
+/// Length of the markers `---` and `...`.
 pub(super) const MARKER_LENGTH: usize = 3;

@@ -1,4 +1,4 @@
-//! JSON with line numbers. It has its own parser because YAML rejects tabs, long keys and surrogate pairs
+//! JSON with line numbers. JSON has its own parser, because YAML rejects tabs, long keys and surrogate pairs
 //! (`\ud83d\ude00`), which are all valid in JSON.
 
 use serde::de::IgnoredAny;
@@ -11,7 +11,7 @@ use super::node::{Content, Node};
 use super::resolve::json_number;
 use super::{Document, Problem};
 
-/// JSON syntax error.
+/// A JSON syntax error.
 #[derive(Debug, PartialEq, Eq)]
 pub struct JsonError {
     /// Line number, starting at 1.
@@ -92,7 +92,7 @@ impl<'t, 'l> JsonReader<'t, 'l> {
         self.rest.bytes().next()
     }
 
-    /// Skips a number of bytes.
+    /// Skips the given number of bytes, and returns them.
     fn skip_bytes(&mut self, bytes: usize) -> &'t str {
         let (passed, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.rest = rest;

@@ -1,6 +1,6 @@
-//! YAML and JSON, parsed in the same way as in kubectl and Argo CD. The parser is a port of libyaml, which is
+//! YAML and JSON, parsed in the same way as by kubectl and Argo CD. The parser is a port of libyaml, which is
 //! less strict than YAML 1.2 (a quoted scalar can continue at any column). It resolves plain scalars
-//! according to YAML 1.1. By contrast, `serde_yaml` resolves them according to YAML 1.2, and doesn't report
+//! according to YAML 1.1. In contrast, `serde_yaml` resolves them according to YAML 1.2 and doesn't report
 //! lines.
 //!
 //! ```text
@@ -22,12 +22,12 @@ use serde_json::Value;
 
 pub use node::{Content, Node};
 
-/// Maximum size of a document.
+/// Size limits for a document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Maximum number of values: maps, lists, keys and scalars.
     pub nodes: usize,
-    /// Maximum nesting of maps and lists. Parsing is recursive, so this limit also bounds the stack.
+    /// Maximum nesting of maps and lists. Parsing is recursive, so this also limits the stack usage.
     pub depth: usize,
     /// Maximum number of values that aliases (`*name`) may add.
     pub alias_expansion: usize,
@@ -59,7 +59,7 @@ pub enum ProblemCause {
     /// A map contains the same key twice.
     #[error("duplicate key {key:?} in one map, on lines {first} and {second}; remove one of them")]
     DuplicateKey {
-        /// The key as written.
+        /// The key, as written.
         key: String,
         /// Line of the first occurrence, starting at 1.
         first: u64,
@@ -86,13 +86,13 @@ pub enum ProblemCause {
     },
 }
 
-/// Problem in a document, along with its line.
+/// A problem in a document, along with its line.
 #[derive(Debug, thiserror::Error)]
 #[error("line {line}: {cause}")]
 pub struct Problem {
     /// Line number, starting at 1.
     pub line: u64,
-    /// Cause of the problem. It is boxed, because every level of the recursive parser returns this type.
+    /// Cause of the problem. It is boxed because every level of the recursive parser returns this type.
     pub cause: Box<ProblemCause>,
 }
 
@@ -106,7 +106,7 @@ impl Problem {
     }
 }
 
-/// Document and its duplicate keys. If a key is duplicated, the first occurrence counts.
+/// A document and its duplicate keys. If a key is duplicated, the first occurrence counts.
 #[derive(Debug)]
 pub struct Document {
     /// Root node.

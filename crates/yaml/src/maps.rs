@@ -4,7 +4,7 @@ use super::Problem;
 use super::ProblemCause;
 use super::node::Node;
 
-/// Key and value. Keys from a merge (`<<`) may be repeated without an error.
+/// A key and its value. Keys from a merge (`<<`) may be repeated without an error.
 pub(super) struct Entry {
     pub key: String,
     pub line: u64,
@@ -12,7 +12,7 @@ pub(super) struct Entry {
     pub is_merged: bool,
 }
 
-/// Returns the fields of a map without duplicate keys. Reports the duplicates.
+/// Returns the fields of a map, without duplicate keys. Reports the duplicates.
 pub(super) fn unique_fields(entries: Vec<Entry>, duplicates: &mut Vec<Problem>) -> Vec<(String, Node)> {
     if !entries.iter().any(|entry| entry.is_merged) {
         let entries = entries.into_iter().map(|Entry { key, line, node, .. }| (key, line, node)).collect();

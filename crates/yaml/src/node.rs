@@ -1,7 +1,7 @@
 use serde_json::{Map, Value};
 use tidegate_model::{TreeNode, ValueTree};
 
-/// Value along with its line.
+/// A value, along with its line.
 #[derive(Clone, Debug)]
 pub struct Node {
     /// Line within the document, starting at 1.
@@ -68,7 +68,7 @@ impl Node {
         self.line
     }
 
-    /// Returns the number of values, as counted by the limits. This includes the node itself and keys.
+    /// Returns the number of values, as counted by the limits. This includes the node itself and all keys.
     pub fn count(&self) -> usize {
         match &self.content {
             Content::Scalar(_) => 1,

@@ -4,7 +4,7 @@ use serde_json::{Number, Value};
 
 use super::ProblemCause;
 
-/// Scalar before it is converted to JSON.
+/// A scalar, before it is converted to JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Scalar {
     Null,
@@ -15,7 +15,7 @@ pub(super) enum Scalar {
     Text(String),
 }
 
-/// Prefix of the type names that YAML defines.
+/// Prefix of the type names that are defined by YAML.
 pub(super) const YAML_TAGS: &str = "tag:yaml.org,2002:";
 
 /// Resolves a scalar. `tag` is its full type name, if it has one.
@@ -105,8 +105,8 @@ fn parse_integer(text: &str) -> Option<Scalar> {
     u64::from_str_radix(digits, radix).ok().filter(|_| unsigned).map(Scalar::Unsigned)
 }
 
-/// Parses a number with a point or an exponent. A number that overflows is a string, because `97e83412`, for
-/// example, is a commit.
+/// Parses a number with a point or an exponent. A number that overflows is treated as a string, because
+/// `97e83412`, for example, is a commit.
 fn parse_float(text: &str) -> Option<f64> {
     let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
     let (mantissa, exponent) = match unsigned.split_once(['e', 'E']) {
@@ -142,8 +142,8 @@ pub(super) fn to_json(scalar: Scalar) -> Result<Value, ProblemCause> {
 /// Smallest value that is written with an exponent in a JSON number.
 const EXPONENT_FROM: f64 = 1e21;
 
-/// Converts a float. An integral value becomes an integer (`1.0` becomes `1`, `1e3` becomes `1000`), as in kubectl's conversion
-/// to JSON.
+/// Converts a float. As in kubectl's conversion to JSON, a float without a fraction becomes an integer (`1.0`
+/// becomes `1`, `1e3` becomes `1000`).
 pub(super) fn json_number(value: f64) -> Option<Number> {
     if value.fract() == 0.0
         && value.abs() < EXPONENT_FROM

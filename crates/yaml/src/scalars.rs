@@ -5,8 +5,8 @@ use super::cursor::Cursor;
 use super::scanner::Scanner;
 use super::token::Token;
 
-/// Builder for a text that consists of runs. It borrows from the document as long as the text is contiguous
-/// in the document.
+/// Builds a text that consists of several runs. The text is borrowed from the document for as long as it is
+/// contiguous in the document.
 #[derive(Default)]
 struct TextBuilder {
     slice: (usize, usize),
@@ -19,7 +19,7 @@ impl TextBuilder {
         Self { slice: (at, at), owned: None, is_started: false }
     }
 
-    /// Appends the document up to `to`, including the blanks since `gap`.
+    /// Appends the document's text up to `to`, including the blanks since `gap`.
     fn push_run(&mut self, cursor: &Cursor<'_>, gap: usize, to: usize) {
         match &mut self.owned {
             None => self.slice.1 = to,
@@ -58,7 +58,7 @@ impl Gap {
         }
     }
 
-    /// Folds line breaks. A single line break becomes a space; if there are several line breaks, the first
+    /// Folds line breaks. A single line break becomes a space. If there are several line breaks, the first
     /// one is dropped.
     fn fold_into(&self, text: &mut String) {
         if self.first_break != "\n" {
@@ -120,8 +120,8 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Skips the characters of a plain scalar up to whitespace or the end of the scalar. Returns their
-    /// length.
+    /// Skips the characters of a plain scalar up to whitespace or the end of the scalar. Returns their length
+    /// in bytes.
     fn plain_run(&mut self) -> Result<usize, Problem> {
         let (start, in_flow) = (self.cursor.offset, self.flow_level > 0);
         self.cursor.take_while(|cursor| match cursor.peek_byte(0) {
@@ -268,7 +268,7 @@ impl<'t> Scanner<'t> {
             text.push_str(&empty_lines);
             blank_before = blank;
             text.push_str(self.cursor.take_while(|cursor| !cursor.is_line_end(0)));
-            // As in kubectl, the last line of a file counts as terminated.
+            // As in kubectl, the last line of a file is treated as terminated.
             line_break = if self.cursor.is_end() { "\n" } else { self.cursor.skip_break() };
             empty_lines = self.block_empty_lines(&mut indent)?;
         }

@@ -4,13 +4,13 @@ use super::Problem;
 use super::cursor::{Cursor, MARKER_LENGTH};
 use super::token::Token;
 
-/// Token that becomes a key if a `:` follows it.
+/// A token that becomes a key if a `:` follows it.
 #[derive(Clone, Copy, Debug, Default)]
 struct PossibleKey {
     is_possible: bool,
     /// True if only a key is valid at this position.
     is_required: bool,
-    /// Index of its first token in the document.
+    /// Index of the key's first token in the document.
     token: usize,
     offset: usize,
     line: u64,
@@ -20,24 +20,24 @@ struct PossibleKey {
 /// Maximum length, in bytes, of a key without `?`. Such a key must also be on a single line.
 const KEY_LENGTH_MAX: usize = 1024;
 
-/// Scanner that behaves like libyaml, of which kubectl's parser is a port. It makes the same decisions about
-/// indentation and about keys.
+/// A scanner that behaves like libyaml, from which kubectl's parser was ported. It makes the same decisions
+/// about indentation and keys.
 #[derive(Debug)]
 pub(super) struct Scanner<'t> {
     pub(super) cursor: Cursor<'t>,
     tokens: VecDeque<(Token<'t>, u64)>,
-    /// Number of tokens taken so far.
+    /// Number of tokens consumed so far.
     tokens_taken: usize,
-    /// Line of the token that was taken last.
+    /// Line of the token that was consumed last.
     pub(super) taken_line: u64,
     is_ended: bool,
     pub(super) flow_level: usize,
-    /// Column of the innermost block plus one; 0 outside all blocks.
+    /// Column of the innermost block plus one. 0 outside all blocks.
     pub(super) indent: usize,
     outer_indents: Vec<usize>,
     /// True if the next token can be a key.
     pub(super) is_key_allowed: bool,
-    /// Possible keys: one entry for the block, and one entry for each open bracket.
+    /// Possible keys: one entry for the block, and one for each open bracket.
     keys: Vec<PossibleKey>,
 }
 
@@ -57,7 +57,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Returns the next token and its line without consuming it.
+    /// Returns the next token and its line, without consuming it.
     pub fn peek(&mut self) -> Result<(&Token<'t>, u64), Problem> {
         self.fill()?;
         Ok(self.tokens.front().map_or((&Token::End, self.cursor.line), |(token, line)| (token, *line)))
@@ -72,7 +72,8 @@ impl<'t> Scanner<'t> {
         Ok((token, line))
     }
 
-    /// Scans until the next token is certain. A token becomes a key only because of the `:` after it.
+    /// Scans until the next token is certain. Whether a token is a key is known only once the `:` after it
+    /// has been scanned.
     fn fill(&mut self) -> Result<(), Problem> {
         while !self.is_ended {
             if !self.tokens.is_empty() {
@@ -202,8 +203,8 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Opens a block if `column` is to the right of the current block. `place` is the position of the block's
-    /// start among the waiting tokens.
+    /// Opens a block if `column` is to the right of the current block. `place` is the position at which the
+    /// block starts among the waiting tokens.
     fn roll(&mut self, column: usize, place: usize, token: Token<'t>, line: u64) {
         if self.flow_level == 0 && self.indent < column + 1 {
             self.outer_indents.push(self.indent);
@@ -330,7 +331,7 @@ impl<'t> Scanner<'t> {
         Ok(())
     }
 
-    /// Emits a token that can start a key, such as a text.
+    /// Emits a token that can start a key, such as a scalar.
     pub(super) fn content(&mut self, token: Token<'t>, line: u64) {
         self.push(token, line);
     }

@@ -1,6 +1,6 @@
 use std::borrow::Cow;
 
-/// Token of a YAML document.
+/// A token of a YAML document.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Token<'t> {
     End,

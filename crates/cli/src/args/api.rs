@@ -1,4 +1,4 @@
-//! Options for the HTTP API of `serve` and access to it.
+//! Options for the HTTP API of `serve`, and for access to it.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;

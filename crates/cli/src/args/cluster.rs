@@ -1,4 +1,4 @@
-//! Options that select the cluster and the user of a command. Flattened into every command that needs a cluster.
+//! Options that select the cluster and the user for a command. Flattened into every command that needs a cluster.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -40,7 +40,7 @@ pub struct ConnectionArgs {
 }
 
 impl ClusterArgs {
-    /// Returns the connection to the selected cluster; `None` for the simulated one.
+    /// Returns the connection to the selected cluster, or `None` for the simulated cluster.
     pub fn connection(&self) -> Option<Connection> {
         (!self.sim).then(|| self.connection.to_connection())
     }

@@ -42,7 +42,7 @@ pub struct ServiceArgs {
 }
 
 impl ServiceArgs {
-    /// Returns the options that a suggested command needs to use the same remote service; `None` if no remote
+    /// Returns the options that a suggested command needs to use the same remote service, or `None` if no remote
     /// service is used.
     pub fn command_options(&self) -> Option<String> {
         let server = self.server.as_deref()?;
@@ -54,7 +54,7 @@ impl ServiceArgs {
     }
 }
 
-/// Output format of results.
+/// Output format for results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     // Human-readable.

@@ -1,4 +1,4 @@
-//! Checks that hints in messages mention only options of existing commands.
+//! Checks that hints in messages only mention options that the commands have.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -43,7 +43,7 @@ const COMMANDS_BY_PATH: &[(&str, &[&str])] = &[
     ("scm/src", &["serve"]),
 ];
 
-/// Programs whose options are ignored.
+/// Other programs, whose options are ignored.
 const FOREIGN_PROGRAMS: [&str; 4] = ["git", "kubectl", "helm", "kustomize"];
 
 #[test]
@@ -55,7 +55,7 @@ fn every_hint_names_an_option_that_the_command_has() {
     for file in find_source_files(crates) {
         let name = file.strip_prefix(crates).unwrap().to_string_lossy().into_owned();
         let text = fs::read_to_string(&file).unwrap();
-        // Unit tests are at the end of a file.
+        // Unit tests are at the end of each file.
         let text = text.split("\n#[cfg(test)]").next().unwrap();
         for (line, literal) in parse_string_literals(text) {
             let options = parse_options(&literal);
@@ -98,7 +98,7 @@ fn find_command<'c>(command: &'c Command, path: &str) -> &'c Command {
     })
 }
 
-/// Returns the commands that a text mentions.
+/// Returns the commands that the literal mentions.
 fn named_commands<'c>(command: &'c Command, literal: &str) -> Vec<&'c Command> {
     let after = literal.match_indices("tidegate ").map(|(at, word)| &literal[at + word.len()..]);
     after
@@ -116,7 +116,7 @@ fn named_commands<'c>(command: &'c Command, literal: &str) -> Vec<&'c Command> {
         .collect()
 }
 
-/// Returns the long options in a text, without their dashes.
+/// Returns the long options in the literal, without their dashes.
 fn parse_options(literal: &str) -> BTreeSet<String> {
     let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let found = literal.match_indices("--").filter_map(|(at, dashes)| {
@@ -153,7 +153,7 @@ pub(super) fn find_source_files(crates: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// Returns the string literals of a source, with the lines on which they start.
+/// Returns the string literals in a source file, each with the line on which it starts.
 pub(super) fn parse_string_literals(source: &str) -> Vec<(usize, String)> {
     let characters: Vec<char> = source.chars().collect();
     let at = |index: usize| characters.get(index).copied().unwrap_or('\n');
@@ -165,7 +165,7 @@ pub(super) fn parse_string_literals(source: &str) -> Vec<(usize, String)> {
                     index += 1;
                 }
             }
-            // Handles character literals; a lifetime does not have a closing quote.
+            // This is a character literal, because a lifetime does not have a closing quote.
             '\'' if at(index + 1) == '\\' => {
                 index += 2;
                 while at(index + 1) != '\'' && at(index + 1) != '\n' {

@@ -1,4 +1,4 @@
-//! Options for ignored differences.
+//! Options for ignoring differences.
 
 use std::path::PathBuf;
 

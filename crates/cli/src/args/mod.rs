@@ -158,13 +158,13 @@ Example:
     },
 }
 
-/// Target of a completion script.
+/// Shell or program for which a completion script is generated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum CompletionShell {
     Bash,
     Elvish,
     Fish,
-    // The file that kubectl looks for next to a plugin.
+    // File that kubectl looks for next to a plugin.
     Kubectl,
     Powershell,
     Zsh,

@@ -1,4 +1,4 @@
-//! Checks that every command of a next action parses.
+//! Checks that the commands in all next actions can be parsed.
 
 use std::fs;
 use std::path::Path;
@@ -8,10 +8,10 @@ use clap::Parser as _;
 use super::Cli;
 use super::hints::{find_source_files, parse_string_literals};
 
-/// Sources that create next actions.
+/// Source files that create next actions.
 const SOURCE_FILES: [&str; 2] = ["next_action.rs", "stored_appsets.rs"];
 
-/// Returns the text with a value in place of each `{…}`.
+/// Replaces each `{…}` in the text with a value.
 fn fill_placeholders(text: &str) -> String {
     let mut filled = String::new();
     let mut rest = text;
@@ -23,7 +23,7 @@ fn fill_placeholders(text: &str) -> String {
     filled + rest
 }
 
-/// Returns the commands in a literal: the whole literal, or its parts in backticks.
+/// Returns the commands in a string literal: the whole literal, or the parts in backticks.
 fn extract_commands(literal: &str) -> Vec<String> {
     let parts: Vec<&str> = match literal.contains('`') {
         true => literal.split('`').skip(1).step_by(2).collect(),

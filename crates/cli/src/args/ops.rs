@@ -219,7 +219,7 @@ pub struct OperationListArgs {
     pub state: StateArgs,
 }
 
-/// State of an operation.
+/// State of an operation, for use as a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum OperationResultArg {
     Running,
@@ -272,14 +272,14 @@ impl ExportArgs {
     }
 }
 
-/// Returns the requested format, otherwise the format of the file's extension.
+/// Returns the requested format. If there is none, returns the format for the file's extension.
 pub(super) fn choose_record_format(requested: Option<RecordFormat>, file: Option<&Path>) -> RecordFormat {
     let ending = file.and_then(Path::extension);
     let is_page = ending.is_some_and(|is| is.eq_ignore_ascii_case("html") || is.eq_ignore_ascii_case("htm"));
     requested.unwrap_or(if is_page { RecordFormat::Html } else { RecordFormat::Json })
 }
 
-/// File format of an exported record.
+/// File format for an exported record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum RecordFormat {
     // For programs.

@@ -1,4 +1,4 @@
-//! HTTP servers that generators of managed ApplicationSets may use.
+//! HTTP servers that the generators in managed ApplicationSets may use.
 
 use clap::{ArgAction, Args};
 use tidegate_service::generator_inputs::{Policy, Providers};

@@ -1,4 +1,4 @@
-//! Options that identify the objects of an application. Flattened into the commands that plan.
+//! Options for identifying an application's objects. Flattened into the commands that create plans.
 
 use clap::{Args, ValueEnum};
 use tidegate_model::annotations::INSTANCE_LABEL;
@@ -49,7 +49,7 @@ enum TrackingArg {
     // Argo CD's default.
     #[default]
     Annotation,
-    // The label is for people and other tools.
+    // The annotation identifies the objects. The label is only for people and other tools.
     #[value(name = "annotation+label")]
     AnnotationAndLabel,
     // Only the label.

@@ -1,4 +1,4 @@
-//! Options that select how `app` reaches the Applications: through a service, or as resources in a cluster.
+//! Options that select how `app` accesses Applications: through a service, or as resources in a cluster.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The page and the HTTP API of `tidegate serve`.
+//! The web page and the HTTP API of `tidegate serve`.
 
 use std::env;
 use std::io::{self, IsTerminal as _};
@@ -17,8 +17,9 @@ const DEFAULT_ADDRESS: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHO
 /// Any free port.
 const ANY_PORT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
-/// Starts the server if it is enabled. With an apps folder, the page is enabled by default, at an address that only its owner can
-/// use. Also returns the message to print once this process manages the applications.
+/// Starts the server if it is enabled. With an apps folder, the page is enabled by default, at an address
+/// that only the user who started the service can open. Also returns the message to print once this process
+/// manages the applications.
 pub async fn start_server(
     args: &ApiArgs,
     is_folder: bool,
@@ -54,7 +55,8 @@ pub async fn start_server(
     Ok(Some((server, text)))
 }
 
-/// Starts the server for the owner. A failure is never fatal, because the user did not request the page.
+/// Starts the server for the user who started the service. A failure is never fatal, because the user did not
+/// request the page.
 async fn start_owner_server(
     state: &Arc<AppState>,
     printer: &Printer,
@@ -81,8 +83,8 @@ async fn start_owner_server(
     Ok(Some((server, text)))
 }
 
-/// Prints the address of the owner's page again, because the first message has scrolled off the terminal by the time the service
-/// is running.
+/// Prints the address of the page again, because the first message has scrolled off the terminal by the time
+/// the service is running.
 pub fn repeat_address(server: Option<&Server>, printer: &Printer) {
     if !io::stderr().is_terminal() {
         return;

@@ -1,4 +1,4 @@
-//! `tidegate app`: Applications of a `tidegate serve` or in a cluster.
+//! `tidegate app`: Applications managed by `tidegate serve` or stored in a cluster.
 
 mod app_wait;
 mod delete;
@@ -32,7 +32,8 @@ use crate::output::{Printer, application, format_count};
 use self::app_wait::{AwaitedOperation, GoalResult, poll_until, show_list, wait, wait_until_finished};
 use self::transport::{ReportedApplication, Transport};
 
-/// Time limit for a comparison that was requested in a resource. It may have to wait for a repository.
+/// Time limit for a comparison that was requested through an Application resource. The comparison may have to
+/// wait for a repository.
 const REFRESH_TIMEOUT: Duration = Duration::from_secs(300);
 
 pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -68,8 +69,8 @@ pub async fn run(command: AppCommand, printer: &Printer) -> Result<CommandOutcom
     }
 }
 
-/// Returns the names of the selected applications: the given names, or all applications that match the filter; empty if there are
-/// neither names nor a filter.
+/// Returns the names of the selected applications: either the given names or all applications that match the
+/// filter. The result is empty if there are neither names nor a filter.
 async fn select_names(
     transport: &Transport,
     (names, which): (&[String], &ApplicationFilterArgs),
@@ -90,7 +91,8 @@ async fn select_names(
     Ok(chosen)
 }
 
-/// Returns the applications with these names in their state before any request, without duplicates.
+/// Returns the applications with the given names, without duplicates, as they were before any request was
+/// sent.
 async fn find_each(
     transport: &Transport,
     names: impl IntoIterator<Item = String>,
@@ -106,7 +108,7 @@ async fn find_each(
     Ok(all)
 }
 
-/// Returns the unambiguous name of an application.
+/// Returns the application's unambiguous name.
 fn full_name(AppKey { namespace, name }: &AppKey) -> String {
     if namespace.is_empty() { name.clone() } else { format!("{namespace}/{name}") }
 }
@@ -211,7 +213,8 @@ async fn rollback(args: &AppRollbackArgs, printer: &Printer) -> Result<CommandOu
     wait_until_finished(&transport, &awaited, (&args.end, args.output), printer).await
 }
 
-/// Requests a comparison. For a request in a resource, waits until the annotation has been removed.
+/// Requests a comparison. If the request is an annotation on a resource, waits until the annotation has been
+/// removed.
 async fn refresh(
     name: String,
     hard: bool,

@@ -1,4 +1,5 @@
-//! `tidegate appset`: Applications that ApplicationSets generate, and the ApplicationSets that a `tidegate serve` manages.
+//! `tidegate appset`: the Applications that ApplicationSets generate, and the ApplicationSets managed by
+//! `tidegate serve`.
 
 mod client;
 mod delete;
@@ -19,7 +20,7 @@ use crate::output::{Printer, Text, application_set, format_next_action};
 
 pub async fn run(command: AppSetCommand, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match command {
-        // Reading repositories blocks.
+        // Block in place, because reading repositories is synchronous.
         AppSetCommand::Generate(args) => tokio::task::block_in_place(|| generate::run(&args, printer)),
         AppSetCommand::Plan(args) => plan::run(&args, printer).await,
         AppSetCommand::List { output, service } => list(output, &service, printer).await,

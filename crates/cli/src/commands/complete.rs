@@ -1,7 +1,8 @@
-//! Completion of command lines, using the protocol for kubectl plugins.
+//! Command-line completion, using kubectl's plugin protocol.
 //!
-//! kubectl runs `kubectl_complete-tidegate` with the words after `kubectl tidegate`. The last word is incomplete and may be
-//! empty. kubectl reads lines of `WORD<TAB>DESCRIPTION`, and a last line with a directive for the shell.
+//! kubectl runs `kubectl_complete-tidegate` with the words that follow `kubectl tidegate`. The last word is
+//! incomplete and may be empty. kubectl expects lines of `WORD<TAB>DESCRIPTION`, followed by a line with a
+//! directive for the shell.
 
 use std::fmt::Write as _;
 

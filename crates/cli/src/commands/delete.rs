@@ -1,4 +1,4 @@
-//! `tidegate delete`: deletes an application and all of its objects, in the reverse order of its sync.
+//! `tidegate delete`: deletes an application and all of its objects in reverse sync order.
 
 use tidegate_executor::Targets;
 use tidegate_model::{Action, Cascade};
@@ -65,7 +65,8 @@ pub async fn run(args: &DeleteArgs, printer: &Printer) -> Result<CommandOutcome,
     run_and_report(work, &state_dir, printer).await
 }
 
-/// Returns the manifests that contain the deletion hooks: the manifests in the arguments, otherwise those of the last sync.
+/// Returns the manifests that contain the deletion hooks. These are the manifests in the arguments or, if
+/// there are none, those of the last sync.
 fn select_hooks(
     given: Option<Manifests>,
     last: Option<LastSync>,
@@ -92,11 +93,11 @@ fn select_hooks(
             Targets::default()
         }
     };
-    // Gates apply only to the waves of a sync.
+    // Gates apply only to sync waves.
     Targets { gates: Vec::new(), ..targets }
 }
 
-/// Shows the plan of a deletion without executing it.
+/// Shows a deletion's plan without executing it.
 fn show_plan(
     args: &DeleteArgs,
     planned: &PlanResult,

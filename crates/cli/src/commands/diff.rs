@@ -18,7 +18,7 @@ use crate::output::Printer;
 use crate::output::diff;
 use crate::request;
 
-/// An error must never have the exit code that means a difference.
+/// Runs the command. An error must never have the exit code that means a difference.
 pub async fn run(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     match compare(args, printer).await {
         Err(error) => {
@@ -48,7 +48,7 @@ async fn compare(args: &DiffArgs, printer: &Printer) -> Result<CommandOutcome, C
     print_differences(&objects, &findings, args.output, printer)
 }
 
-/// Prints differences. Returns the result.
+/// Prints the differences, and returns the outcome.
 pub fn print_differences(
     objects: &[ObjectDifference],
     findings: &[Warning],

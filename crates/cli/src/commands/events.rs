@@ -13,13 +13,13 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::{Printer, events};
 
-/// Poll interval if the other process does not support waiting.
+/// Poll interval for a process that does not support waiting.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &EventsArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let state_dir = StateDir::resolve(args.one.state.state_dir())?;
     let mut after = args.after;
-    // Determine the operation once, because the name may refer to another operation later.
+    // Resolve the operation only once, because the name may refer to another operation later.
     let mut id = args.one.id.clone();
     loop {
         let mut which = None;
@@ -61,7 +61,7 @@ fn print_page(page: &EventPage, args: &EventsArgs, printer: &Printer) -> Result<
     }
 }
 
-/// Prints that no process is running the operation being followed, and how to continue it.
+/// Prints that no process is running the operation, and how to continue it.
 pub(super) async fn warn_without_process(
     operation: OperationId,
     state_dir: &StateDir,

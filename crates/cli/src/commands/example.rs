@@ -1,4 +1,4 @@
-//! `tidegate example`: files for trying out Tidegate, without any other requirements.
+//! `tidegate example`: writes files for trying out Tidegate. Nothing else is required.
 
 use std::fs;
 use std::path::Path;
@@ -16,7 +16,7 @@ const REPOSITORY: &str = "repo";
 const GIT: &str = ".git";
 const FIRST_MESSAGE: &str = "Deploy the fleet";
 
-/// Files of the example fleet.
+/// Files of the `fleet` example.
 const FLEET: [(&str, &str); 13] = [
     ("README.md", include_str!("../../../../examples/fleet/README.md")),
     ("database.yaml", include_str!("../../../../examples/fleet/database.yaml")),
@@ -42,7 +42,7 @@ const FLEET: [(&str, &str); 13] = [
     ),
 ];
 
-/// Files of the example shop.
+/// Files of the `shop` example.
 const SHOP: [(&str, &str); 10] = [
     ("README.md", include_str!("../../../../examples/shop/README.md")),
     ("namespace.yaml", include_str!("../../../../examples/shop/namespace.yaml")),
@@ -112,8 +112,8 @@ fn write_fleet(folder: &Path, printer: &Printer) -> Result<CommandOutcome, CliEr
     Ok(CommandOutcome::Done)
 }
 
-/// Creates the Git repository of an example. In a checkout of this project the example is stored without its repository, because
-/// a checkout cannot contain another repository.
+/// Creates an example's Git repository. In a checkout of this project, the example is stored without its
+/// repository, because a checkout cannot contain another repository.
 pub fn create_repository(folder: &Path, printer: &Printer) -> Result<(), CliError> {
     let repository = folder.join(REPOSITORY);
     let mut deployed =

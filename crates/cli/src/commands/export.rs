@@ -1,4 +1,4 @@
-//! `ops export`: one operation, as a self-contained file.
+//! `tidegate ops export`: writes one operation to a self-contained file.
 
 use std::path::Path;
 
@@ -31,7 +31,7 @@ pub async fn run(args: &ExportArgs, printer: &Printer) -> Result<CommandOutcome,
     Ok(CommandOutcome::Done)
 }
 
-/// Writes a record to a file. Writes to standard output if the name is missing or is `-`.
+/// Writes a record to a file, or to standard output if the name is missing or is `-`.
 pub(super) fn write_record(
     file: Option<&Path>,
     content: &str,
@@ -61,7 +61,8 @@ async fn read_record(text: &str, state_dir: &StateDir, printer: &Printer) -> Res
     }
 }
 
-/// Writes a temporary file first, so that readers never find a partial file. Only its owner can read the file.
+/// Writes to a temporary file first, so that readers never see a partial file. Only the owner can read the
+/// file.
 pub(super) fn write_file(path: &Path, content: &[u8]) -> Result<(), CliError> {
     let failed = |source| CliError::io("write", path, source);
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -1,4 +1,4 @@
-//! `tidegate health`: results of applying the health rules to objects in files.
+//! `tidegate health`: shows the health of objects in files according to the health rules.
 
 use serde::Serialize;
 use tidegate_executor::{Clock as _, SystemClock};
@@ -12,14 +12,15 @@ use crate::exit::CommandOutcome;
 use crate::input;
 use crate::output::{Printer, Style, Text, table};
 
-/// A result in documents. If the status is absent, the kind has no rule. If it is empty, the script did not return a status.
+/// A result in JSON or YAML output. If the status is absent, there is no rule for the kind. If it is empty,
+/// the script did not return a status.
 #[derive(Debug, Serialize)]
 struct HealthVerdict {
     status: Option<String>,
     message: String,
 }
 
-/// A result in a list.
+/// A result in text output.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ObjectVerdict<'a> {
@@ -68,7 +69,7 @@ pub fn run(args: &HealthArgs, printer: &Printer) -> Result<CommandOutcome, CliEr
     Ok(CommandOutcome::Done)
 }
 
-/// Returns the status that counts towards the application's health.
+/// Returns the status that contributes to the application's health.
 fn effective_status(verdict: Option<&Result<Health, HealthError>>) -> Option<HealthStatus> {
     match verdict? {
         Ok(health) => Some(health.status),

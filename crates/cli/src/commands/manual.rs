@@ -20,7 +20,7 @@ const KUBECTL_SCRIPT: &str = "\
 exec kubectl tidegate __complete \"$@\"
 ";
 
-/// Prints the completion script of a shell.
+/// Prints the completion script for a shell.
 pub fn completions(shell: CompletionShell, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let known = match shell {
         CompletionShell::Bash => Shell::Bash,

@@ -1,4 +1,4 @@
-//! Implementation of the commands.
+//! Implementation of each command.
 
 mod api;
 mod app;

@@ -61,7 +61,8 @@ pub async fn run_and_report(
     report::report(waited, waiting.output, state_dir, printer)
 }
 
-/// Starts the operation, if necessary after another operation of the same application. Doesn't record anything before the start.
+/// Starts the operation, if necessary after waiting for another operation of the same application. Doesn't
+/// record anything before the start.
 async fn start_operation(
     session: &Session,
     request: SyncRequest,
@@ -85,8 +86,8 @@ async fn start_operation(
     }
 }
 
-/// Stores the health scripts for a later resume. If the application has another open operation, that one keeps its own scripts,
-/// unless this process resumes it first.
+/// Stores the health scripts in case the operation is resumed later. Another open operation of the
+/// application keeps its own scripts, unless this process resumes that operation first.
 async fn store_health_rules(
     session: &Session,
     state_dir: &StateDir,

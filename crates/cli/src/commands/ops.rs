@@ -73,7 +73,7 @@ async fn send_override(
     send_decision(&one, what, &scope, reason, printer).await
 }
 
-/// Sends a decision about a part of an operation.
+/// Sends a decision that applies to a part of an operation.
 async fn send_decision(
     one: &SingleOperationArgs,
     what: Override,
@@ -144,8 +144,8 @@ async fn show(one: &SingleOperationArgs, printer: &Printer) -> Result<CommandOut
     }
 }
 
-/// Returns the logs of failed hooks from every attempt. The operation's view only contains the newest attempt, which is enough if
-/// there was only one.
+/// Returns the logs of failed hooks from every attempt. The operation's view only contains the newest
+/// attempt, so this is only necessary after a retry.
 async fn load_hook_logs(
     operation: &OperationView,
     state_dir: &StateDir,
@@ -187,7 +187,7 @@ fn show_operation(
     Ok(())
 }
 
-/// Returns the error for an operation that was compacted and only has a summary.
+/// Returns the error for an operation that was compacted, so that only a summary remains.
 fn compacted_error(operation: OperationId) -> LogError {
     LogError::Compacted { stream: StreamName::with_kind(StreamKind::OPERATION, operation) }
 }
@@ -235,7 +235,7 @@ async fn send_action(
     Ok(CommandOutcome::Done)
 }
 
-/// Terminates an operation. If it isn't running in any process, this command runs it to its end.
+/// Terminates an operation. If no process is running the operation, this command runs it until it ends.
 async fn terminate(
     one: &SingleOperationArgs,
     action: OperationAction,
@@ -279,11 +279,12 @@ struct RecordedAction {
     summary: Summary,
     /// The log, if no other process has it open.
     log: Option<log::Log>,
-    /// True if the operation isn't running in any process, so the request takes effect at the next `resume`.
+    /// True if no process is running the operation. The request then takes effect at the next `resume`.
     is_waiting: bool,
 }
 
-/// Records a request with the running process. If there is none, records it in the log and returns the log.
+/// Records a request through the running process. If no process is running, records the request in the log
+/// and returns the log.
 async fn record_action(
     one: &SingleOperationArgs,
     action: &OperationAction,
@@ -316,7 +317,7 @@ async fn record_action(
     }
 }
 
-/// Runs an operation that isn't running in any process to its end.
+/// Runs an operation that no process is running until it ends.
 async fn run_to_end(
     entrance: EarlySocket,
     clusters: Clusters,
@@ -327,7 +328,8 @@ async fn run_to_end(
     printer: &Printer,
 ) -> Result<CommandOutcome, CliError> {
     let id = summary.operation;
-    // Without the scripts, the health of a hook may differ, but this must not prevent the termination.
+    // Without the scripts, a hook's health may be judged differently, but this must not prevent the
+    // termination.
     let health = customizations::load_rules(state_dir, &summary.application).unwrap_or_else(|error| {
         printer.warn(&format!("continuing with the built-in health rules: {error}"));
         HealthRules::built_in()
@@ -336,7 +338,7 @@ async fn run_to_end(
     let mut progress = Progress::new(printer, 1);
     let events = session.engine.events_from_now().await?;
     let waited = match session.engine.resume(id).await {
-        // An operation that had not started ends when it receives the request.
+        // An operation that has not started yet ends as soon as it receives the request.
         Ok(()) | Err(EngineError::AlreadyFinished { .. }) => {
             let (operations, timeout) = (vec![id], None);
             let waiting =
@@ -348,7 +350,7 @@ async fn run_to_end(
     let stopped = wait::close_session(session, Retention::default(), signals).await;
     let waited = waited?;
     stopped?;
-    // The command has succeeded in ending the operation, regardless of its result.
+    // The command has succeeded in ending the operation, whatever the operation's result is.
     match report::report(waited, output, state_dir, printer)? {
         CommandOutcome::Operation(_) => Ok(CommandOutcome::Done),
         ended => Ok(ended),

@@ -1,4 +1,4 @@
-//! `tidegate ops output`: live output of an operation's hooks.
+//! `tidegate ops output`: shows the live output of an operation's hooks.
 
 use tidegate_service::control::client;
 use tidegate_service::control::protocol::{Reply, Request};

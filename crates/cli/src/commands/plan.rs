@@ -1,4 +1,4 @@
-//! `tidegate plan`: a preview of a sync.
+//! `tidegate plan`: previews a sync.
 
 use std::collections::BTreeSet;
 
@@ -69,7 +69,8 @@ pub async fn run(args: &PlanArgs, printer: &Printer) -> Result<CommandOutcome, C
     Ok(if plan.errors().is_empty() { CommandOutcome::Done } else { CommandOutcome::InvalidPlan })
 }
 
-/// Returns the source of the health rule for a task's object: a registered judge, or a layer of rules.
+/// Returns the source of the health rule for a task's object: a registered judge, or the layer that contains
+/// the rule.
 fn health_rule_source(task: &Task, manifests: &[Object], rules: &HealthRules) -> Option<&'static str> {
     let manifest = manifests.get(task.manifest?.index())?;
     if task.health_judge.is_some() {
@@ -97,14 +98,15 @@ fn plan_offline(request: &SyncRequest, given: Targets) -> PlanResult {
     without_extensions(planned, &given.definitions)
 }
 
-/// Sets the extensions of a plan. The command only has the defined gates, and its plans mention this if it matters.
+/// Sets the plan's extensions. This command only knows which gates are defined, and the plan mentions this
+/// where it matters.
 fn without_extensions(mut planned: PlanResult, definitions: &GateDefinitions) -> PlanResult {
     let known = ExtensionNames { gates: definitions.names().collect(), ..ExtensionNames::default() };
     effects::warn_of_missing_extensions(&mut planned.plan, &known);
     planned
 }
 
-/// Returns the plan against a cluster, without leaving any data behind.
+/// Returns the plan compared with a cluster. Doesn't leave any data behind.
 pub async fn preview_plan(
     request: &SyncRequest,
     targets: Targets,

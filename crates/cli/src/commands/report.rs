@@ -1,4 +1,4 @@
-//! Reports of operations after a wait.
+//! Reports about operations after waiting for them.
 
 use tidegate_lifecycle::operation::{ClaimStatus, OperationView};
 use tidegate_model::{OperationId, OperationPhase};
@@ -29,14 +29,14 @@ pub fn report(
     Ok(ended)
 }
 
-/// Returns the documents to print. The text format contains only the results; formats for programs also contain the
+/// Returns the documents to print. Text output contains only the results; JSON and YAML also contain the
 /// state of the other operations.
 fn select_documents(waited: WaitResult, format: Format) -> Vec<OperationView> {
     let left = waited.unfinished.into_iter().filter(|_| format != Format::Text).map(|left| left.view);
     waited.finished.into_iter().chain(left).collect()
 }
 
-/// Reports any number of operations as [`report`] does. Their documents form a list.
+/// Reports any number of operations in the same way as [`report`]. Their documents form a list.
 pub fn report_all(
     waited: WaitResult,
     format: Format,
@@ -56,7 +56,7 @@ pub fn report_all(
     Ok(ended)
 }
 
-/// Returns the document for an operation that this process has stopped running, so that no process is running it.
+/// Returns the document for an operation that no process is running because this process has stopped.
 fn unattended_document(operation: &OperationView) -> OperationDocument<'_> {
     OperationDocument { operation, logs: None, is_running: Some(false) }
 }

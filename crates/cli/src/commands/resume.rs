@@ -50,7 +50,7 @@ pub async fn run(args: &ResumeArgs, printer: &Printer) -> Result<CommandOutcome,
     let listed = operations::list_operations(&log, &Lookup::open())?;
     let lost = if args.id.is_none() { print_lost_operations(&listed, &state_dir, printer) } else { 0 };
     match resume_operations(args, log, &listed, &state_dir, &mut signals, printer).await {
-        // A success must not hide a loss.
+        // A success must not hide damaged operations.
         Ok(_) if lost > 0 => Ok(CommandOutcome::Damaged),
         ended => ended,
     }
@@ -107,7 +107,7 @@ async fn resume_operations(
         return nothing();
     }
     if chosen.is_empty() {
-        // No engine starts in this case, so the log would not be compacted otherwise.
+        // Compact the log here, because in this case no engine starts and does it.
         compact_log(&log, args);
     }
     let groups = group_by_health_rules(args, state_dir, &summaries, &chosen, printer)?;
@@ -165,9 +165,9 @@ fn group_by_health_rules(
     Ok(groups)
 }
 
-/// Parts that the engines of all groups share.
+/// Parts shared by the engines of all groups.
 struct EngineParts {
-    /// Endpoint for requests from other processes until the first engine starts.
+    /// Endpoint that accepts requests from other processes until the first engine starts.
     early_socket: EarlySocket,
     log: log::Log,
     clusters: Clusters,
@@ -235,7 +235,7 @@ async fn share_clusters(
     Ok(clusters)
 }
 
-/// Compacts the log, which every process does after running operations.
+/// Compacts the log, as every process does after running operations.
 fn compact_log(log: &log::Log, args: &ResumeArgs) {
     let tidied =
         tokio::task::block_in_place(|| log.compact(&args.waiting.retention.retention(), SystemClock.now()));
@@ -244,17 +244,17 @@ fn compact_log(log: &log::Log, args: &ResumeArgs) {
     }
 }
 
-/// Clusters of the operations that continue.
+/// Clusters used by the operations that continue.
 struct ReconnectedClusters {
     clusters: Clusters,
-    /// Operations whose cluster is reachable.
+    /// Operations with a reachable cluster.
     operations: Vec<OperationId>,
     /// Number of operations that cannot continue.
     unreachable_count: usize,
 }
 
-/// Connects to the clusters of the operations. With `--all`, if one cluster cannot be reached, operations on other clusters
-/// continue anyway.
+/// Connects to the operations' clusters. With `--all`, if a cluster cannot be reached, operations on other
+/// clusters still continue.
 async fn reconnect(
     args: &ResumeArgs,
     log: &log::Log,
@@ -386,7 +386,7 @@ fn select_operations(
     Ok(ready)
 }
 
-/// Returns true if the options select an operation, as far as its summary shows.
+/// Returns true if the options select the operation, as far as its summary shows.
 fn is_selected(args: &ResumeArgs, summary: &Summary) -> bool {
     let simulated = summary.destination == Destination::Simulated.to_string();
     if simulated { args.connection.context.is_none() } else { !args.sim }

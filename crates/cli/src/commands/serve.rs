@@ -109,13 +109,14 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         let config = args.apps.is_none().then_some((cluster.as_ref(), args.secrets_namespace()));
         let options = serve_appsets::load_options(&args.appsets, config, printer).await;
         let accounts = serve_impersonation::choose_mode(args.impersonate, config, printer).await?;
-        // Operations and comparisons share one connection to the cluster.
+        // Share one connection to the cluster between operations and comparisons.
         let real = BTreeMap::from([(destination.clone(), Arc::clone(&cluster))]);
         let clusters = Clusters { simulated: false, real };
         let long = (rules.clone(), Some(args.retention.retention()));
         let session = Session::open_long_lived(Arc::clone(&log), clusters, long, &state_dir, printer).await?;
         state.set_handles(Arc::clone(&session.queries), session.engine.clone());
-        // Also needed if there are no targets, so that a target that is added again later only receives events from that time on.
+        // Required even if there are no targets, so that a target that is added later only receives events
+        // from that time on.
         let targets = targets.unwrap_or_default();
         let _notifying =
             Notifier::start(targets, &session.engine, &state_dir.notification_positions()).await?;
@@ -166,7 +167,7 @@ pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, 
         let signal = tokio::select! {
             signal = signals.next() => signal,
             error = wait_for_failure(session.engine.clone(), applications.service(), appsets.service()) => {
-                // The process's supervisor gets the error and can restart the process.
+                // Return the error, so that the process's supervisor can restart the process.
                 appsets.stop().await;
                 applications.stop().await;
                 let _ = wait::close_session(session, args.retention.retention(), &mut signals).await;
@@ -206,7 +207,7 @@ async fn wait_for_failure(
             tokio::time::sleep(CHECK_INTERVAL).await;
         }
     };
-    // This is separate from the other check, because a disk that does not respond must not block that check.
+    // This check is separate from the other one, which a hanging disk must not block.
     let found = async {
         loop {
             if let Err(error) = engine.check_log().await {

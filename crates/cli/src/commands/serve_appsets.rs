@@ -1,4 +1,4 @@
-//! Defaults for all ApplicationSets of `serve`, taken from Argo CD's ConfigMap.
+//! Defaults that `serve` uses for all ApplicationSets, read from Argo CD's ConfigMap.
 
 use std::time::Duration;
 
@@ -14,10 +14,11 @@ use crate::output::Printer;
 const CONFIG_MAP: &str = "argocd-cmd-params-cm";
 /// Key that enables progressive syncs.
 const PROGRESSIVE_SYNCS: &str = "applicationsetcontroller.enable.progressive.syncs";
-/// Key of the maximum time that an Application may be Pending, in seconds.
+/// Key for the maximum time in seconds that an Application may be Pending.
 const PENDING_TIMEOUT: &str = "applicationsetcontroller.default.application.progressing.timeout";
 
-/// Returns the options set on the command line; options that are not set come from the ConfigMap in the namespace, if it exists.
+/// Returns the options set on the command line. Options that are not set are read from the ConfigMap in the
+/// namespace, if it exists.
 pub async fn load_options(
     args: &ServeAppSetArgs,
     config: Option<(&dyn Cluster, &str)>,
@@ -31,7 +32,7 @@ pub async fn load_options(
     options
 }
 
-/// Applies the values in the ConfigMap. Returns the invalid ones.
+/// Applies the values in the ConfigMap. Returns the values that are invalid.
 fn apply_config_map(object: &Object, args: &ServeAppSetArgs, options: &mut AppSetOptions) -> Vec<String> {
     let value = |key| serve_config::get_value(object, key);
     let mut problems = Vec::new();

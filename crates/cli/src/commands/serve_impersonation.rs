@@ -1,4 +1,4 @@
-//! Default of `serve` for impersonating the projects' service accounts, taken from the settings in Argo CD's ConfigMap.
+//! Default for impersonating the projects' service accounts in `serve`, read from Argo CD's ConfigMap.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::output::Printer;
 
 /// ConfigMap with Argo CD's settings.
 const CONFIG_MAP: &str = "argocd-cm";
-/// Maximum number of attempts to read the ConfigMap, and the delay after each.
+/// Maximum number of attempts to read the ConfigMap, and the delay between them.
 const READ_ATTEMPTS_MAX: u32 = 10;
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Key that enables impersonation of the projects' service accounts.
@@ -21,9 +21,9 @@ const ENABLED: &str = "application.sync.impersonation.enabled";
 /// Key that requires every project to specify a service account (default: true).
 const ENFORCED: &str = "application.sync.impersonation.enforced";
 
-/// Returns the mode set on the command line, otherwise the mode in the ConfigMap in this namespace, if a namespace is given. If
-/// we are not allowed to read the ConfigMap, it is ignored. If the API server does not respond, returns an error, so that a write
-/// never has more permissions than intended.
+/// Returns the mode set on the command line. If there is none, returns the mode in the ConfigMap in the given
+/// namespace, if any. The ConfigMap is ignored if Tidegate isn't allowed to read it. If the API server does
+/// not respond, returns an error, so that a write never has more permissions than intended.
 pub async fn choose_mode(
     given: Option<ImpersonateArg>,
     config: Option<(&dyn Cluster, &str)>,
@@ -64,7 +64,7 @@ async fn read_with_retries(config: Option<(&dyn Cluster, &str)>) -> Result<Optio
     }
 }
 
-/// Returns the mode in the ConfigMap, and any problems. An invalid value counts as the stricter mode.
+/// Returns the mode in the ConfigMap, and any problems. An invalid value selects the stricter mode.
 fn parse_mode(object: &Object) -> (ImpersonationMode, Vec<String>) {
     let mut problems = Vec::new();
     let mut is =

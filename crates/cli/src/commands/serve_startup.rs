@@ -1,4 +1,4 @@
-//! Startup of a service: waits for the API server, and for any other service that manages the same applications.
+//! Service startup: waits for the API server, and for any other service that manages the same applications.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -21,26 +21,26 @@ use crate::error::CliError;
 use crate::exit::CommandOutcome;
 use crate::output::Printer;
 
-/// Interval between two attempts to reach the API server.
+/// Time between attempts to reach the API server.
 const CONNECT_INTERVAL: Duration = Duration::from_secs(2);
-/// Interval between two attempts to lock a folder.
+/// Time between attempts to lock a folder.
 const LOCK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Resources that a service has before it starts to work.
+/// Resources that a service acquires before it starts to work.
 pub struct StartedService {
     pub cluster: SelectedCluster,
     pub log: Log,
     /// Set if the service manages a control plane on a real cluster.
     pub leadership: Option<Leadership>,
-    /// Set if the service manages a folder. Held until the process ends.
+    /// Set if the service manages a folder. Held until the process exits.
     pub folder_lock: Option<FolderLock>,
 }
 
-/// Reports the current wait to people and at `/readyz`.
+/// Reports what the startup is waiting for, to the user and at `/readyz`.
 struct StartupReporter<'a> {
     app_state: &'a AppState,
     printer: &'a Printer,
-    /// Message with the address of the API, until it has been printed.
+    /// Message with the API's address, until it has been printed.
     address: Option<&'a str>,
     last_reason: Option<String>,
 }
@@ -82,7 +82,7 @@ pub async fn start(
         (None, SelectedCluster::Real(connected)) => {
             leadership = Some(acquire_lease(args, connected, state_dir, &mut waiting).await?);
         }
-        // The simulated cluster is in the state directory, which this process has locked.
+        // The simulated cluster is in the state directory, which this process has already locked.
         (None, SelectedCluster::Simulated) => {}
     }
     if waiting.last_reason.is_some() {
@@ -91,8 +91,8 @@ pub async fn start(
     Ok(StartedService { cluster: chosen, log, leadership, folder_lock })
 }
 
-/// Runs the work to its end and then releases the Lease. If the Lease is lost, the work ends immediately. This does not lose
-/// data, because operations continue from the log.
+/// Runs the work until it ends, and then releases the Lease. If the Lease is lost, the work stops
+/// immediately. No data is lost, because operations continue from the log.
 pub async fn run_as_leader(
     mut leadership: Leadership,
     service_run: impl Future<Output = Result<CommandOutcome, CliError>>,
@@ -107,7 +107,7 @@ pub async fn run_as_leader(
     ended
 }
 
-/// Returns the cluster once it responds.
+/// Returns the cluster as soon as it responds.
 async fn connect_cluster(
     args: &ServeArgs,
     waiting: &mut StartupReporter<'_>,
@@ -125,7 +125,7 @@ async fn wait_for_server(error: &ServiceError, waiting: &mut StartupReporter<'_>
     tokio::time::sleep(CONNECT_INTERVAL).await;
 }
 
-/// Returns the lock on a folder; `None` if its file system does not support locks.
+/// Returns the lock on a folder, or `None` if its file system does not support locks.
 async fn lock_folder(
     folder: &Path,
     is_standby: bool,
@@ -149,7 +149,7 @@ async fn lock_folder(
     }
 }
 
-/// Acquires the Lease of the control plane. Uses a separate connection, so that load cannot delay the renewal of the Lease.
+/// Acquires the control plane's Lease. Uses a separate connection, so that load cannot delay the renewal.
 async fn acquire_lease(
     args: &ServeArgs,
     connected: &ConnectedCluster,
@@ -158,7 +158,7 @@ async fn acquire_lease(
 ) -> Result<Leadership, CliError> {
     let destination = &connected.destination;
     let cluster: Arc<dyn Cluster> = Arc::new(connected.cluster.clone());
-    // If the definitions are missing, there are no Applications to manage and no namespace for a Lease.
+    // If the CRDs are missing, there are no Applications to manage and there is no namespace for a Lease.
     loop {
         match KubernetesStore::open(Arc::clone(&cluster), destination.clone(), args.managed_scope()).await {
             Err(error) if error.is_transient() => wait_for_server(&error, waiting).await,

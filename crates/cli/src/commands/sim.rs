@@ -1,4 +1,4 @@
-//! `tidegate sim`: views of the simulated cluster.
+//! `tidegate sim`: shows the simulated cluster.
 
 use tidegate_cluster::sim::{AuditEntry, has_stored_cluster, read_audit};
 use tidegate_executor::{Summary, list_summaries};
@@ -49,7 +49,7 @@ fn audit(output: Format, state: &StateArgs, printer: &Printer) -> Result<Command
     Ok(CommandOutcome::Done)
 }
 
-/// Describes the entries that were dropped from an audit.
+/// Describes the entries that are no longer in the audit log.
 fn describe_omitted_entries(entries: &[AuditEntry]) -> Option<String> {
     // Sequence numbers have no gaps.
     let gone = entries.first()?.sequence.checked_sub(1).filter(|gone| *gone > 0)?;
@@ -103,7 +103,7 @@ async fn objects(output: Format, state: &StateArgs, printer: &Printer) -> Result
 fn object_table(objects: &[Object], width: Option<u16>) -> Text {
     let rows = objects.iter().map(|object| {
         let health = match tidegate_health::assess(object) {
-            // Like `kubectl get`, which doesn't consider the object's health.
+            // Same as `kubectl get`, which doesn't consider the object's health.
             _ if object.is_deleting() => "Terminating".to_owned(),
             None => String::new(),
             Some(Ok(health)) => format!("{:?}", health.status),
@@ -120,7 +120,7 @@ fn object_table(objects: &[Object], width: Option<u16>) -> Text {
     table(["GROUP", "KIND", "NAMESPACE", "NAME", "HEALTH"], rows, width)
 }
 
-/// Deletes an object through the running process, if there is one.
+/// Deletes an object. Uses the running process, if there is one.
 async fn delete(
     object: &ResourceSelector,
     state: &StateArgs,
@@ -146,14 +146,14 @@ async fn reset(state: &StateArgs, printer: &Printer) -> Result<CommandOutcome, C
         if has_cluster {
             remove_cluster(&state_dir, &log, printer).await?;
         }
-        // An empty cluster that exists is not the same as a missing cluster.
+        // A cluster that exists but is empty is not the same as a missing cluster.
         simulated::open_unchecked(&state_dir).await?;
     }
     printer.note("the simulated cluster is now empty");
     Ok(CommandOutcome::Done)
 }
 
-/// Removes the simulated cluster, unless it is used by an operation that can still be ended.
+/// Removes the simulated cluster, unless an operation that can still be ended uses it.
 async fn remove_cluster(state_dir: &StateDir, log: &Log, printer: &Printer) -> Result<(), CliError> {
     let dir = state_dir.cluster();
     if has_stored_cluster(&dir).map_err(ServiceError::simulation)? {

@@ -1,4 +1,4 @@
-//! `plan --save` and `sync --plan`: a plan is stored, and later executed unchanged or not at all.
+//! `plan --save` and `sync --plan`: store a plan, and later execute it unchanged or not at all.
 
 use std::fs;
 use std::io;
@@ -25,11 +25,11 @@ use crate::exit::CommandOutcome;
 use crate::output::{Printer, format_count};
 use crate::request;
 
-/// Maximum size of the file in bytes, far more than the manifests of any application take.
+/// Maximum file size in bytes, far larger than any application's manifests.
 const BYTES_MAX: u64 = 1 << 30;
 
-/// Creates a plan against a cluster, and stores it in the file and in the state directory. A plan that cannot run is only shown.
-/// `flags` are the flags that the suggested command needs in order to find the cluster again.
+/// Creates a plan for a cluster, and stores it in the file and in the state directory. A plan that cannot run
+/// is only shown. `flags` are the flags that the suggested command needs to find the cluster again.
 pub async fn save(
     (request, targets): (SyncRequest, Targets),
     (chosen, state_dir): (&SelectedCluster, &StateDir),
@@ -106,7 +106,7 @@ pub async fn execute_plan(
     operation::run_and_report(work, &state_dir, printer).await
 }
 
-/// Checks that the plan is still valid, before anything is recorded. The operation checks this again.
+/// Checks that the plan is still valid before anything is recorded. The operation repeats this check.
 async fn check_validity(
     request: &SyncRequest,
     targets: Targets,
@@ -120,7 +120,7 @@ async fn check_validity(
     match prepare(cluster, NO_OPERATION, request, targets, now, known.as_ref()).await {
         Ok(_) => Ok(()),
         Err(PlanError::Outdated(moved)) => Err(CliError::refused(format!("{moved}; nothing was written"))),
-        // The operation will encounter the same error, and wait for the cluster if waiting may help.
+        // The operation will encounter the same error, and will wait for the cluster if that may help.
         Err(PlanError::Call(error)) => {
             tracing::debug!(reason = error.message, "cannot check whether the plan is still valid");
             Ok(())
@@ -128,7 +128,8 @@ async fn check_validity(
     }
 }
 
-/// Reads a plan from a file. If there is no such file, reads the plan with this hash from the state directory.
+/// Reads a plan from a file. If the file does not exist, reads the plan with this hash from the state
+/// directory.
 fn read_plan(named: &str, state_dir: &StateDir) -> Result<StoredPlan, CliError> {
     let path = Path::new(named);
     let is_missing = fs::metadata(path).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);

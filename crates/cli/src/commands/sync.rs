@@ -1,4 +1,4 @@
-//! `tidegate sync`: one operation, from its manifests to its result.
+//! `tidegate sync`: runs one operation, from its manifests to its result.
 
 use tidegate_executor::{GateDefinitions, Targets};
 use tidegate_model::{Action, Plan};
@@ -20,7 +20,8 @@ pub async fn run(args: &SyncArgs, printer: &Printer) -> Result<CommandOutcome, C
     if let Some(named) = &args.plan {
         return stored_plan::execute_plan(named, args, printer).await;
     }
-    // The argument parser does not report a missing plan, because the options that a plan determines conflict with it.
+    // The argument parser cannot require `--plan` here, because options that the plan determines conflict
+    // with it.
     if args.allow_drift {
         return Err(CliError::usage(
             "--allow-drift requires a stored plan; select it with --plan".to_owned(),
@@ -54,7 +55,7 @@ fn build_targets(targets: Vec<Target>, definitions: GateDefinitions, args: &Sync
     Targets { targets, gates: args.selection.gates.clone(), definitions, ..Targets::default() }
 }
 
-/// If the application will have no objects, prints the objects that will be removed before removing them.
+/// If the sync would leave the application without objects, prints the objects before they are removed.
 fn print_removed_objects(plan: &Plan, printer: &Printer) {
     let pruned: Vec<_> = plan.tasks.iter().filter(|task| task.action == Action::Prune).collect();
     let number = u32::try_from(pruned.len()).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! File of `--gates`.
+//! The file passed with `--gates`.
 
 use std::path::Path;
 

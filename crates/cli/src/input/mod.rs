@@ -1,4 +1,4 @@
-//! Loading of manifests from paths. All problems in all files are found first.
+//! Loads manifests from paths. Finds all problems in all files before returning an error.
 
 mod content;
 mod gates;
@@ -25,7 +25,7 @@ pub use requirements::InputRequirements;
 
 use content::{FileContent, read_file, read_limited};
 
-/// Number of hexadecimal digits of the manifests' digest that a revision contains.
+/// Number of hexadecimal digits of the manifests' digest in a revision.
 const REVISION_DIGITS: usize = 12;
 /// Name of standard input in messages.
 const STDIN: &str = "stdin";
@@ -35,8 +35,8 @@ const STDIN: &str = "stdin";
 pub struct Manifests {
     /// Objects, in the order of the files.
     pub targets: Vec<Target>,
-    /// Prefix of a digest of the objects' content. The same objects always have the same revision, regardless of file names and
-    /// formatting.
+    /// Prefix of a digest of the objects' content. The same objects always have the same revision, even if
+    /// their files have different names or formatting.
     pub revision: String,
 }
 
@@ -57,7 +57,7 @@ pub fn check_exists(path: &Path) -> Result<(), CliError> {
     }
 }
 
-/// Reads all manifests of the paths.
+/// Reads all manifests at the given paths.
 pub fn load(paths: &[PathBuf], wanted: InputRequirements) -> Result<Manifests, CliError> {
     let mut problems = Vec::new();
     let sources = find_sources(paths, wanted.is_synced, &mut problems);
@@ -111,8 +111,8 @@ fn find_sources(paths: &[PathBuf], synced: bool, problems: &mut Vec<Problem>) ->
     sources
 }
 
-/// Returns true for a named pipe, which could block forever if it has no writer. The pipes that a shell uses for `<(command)` and
-/// standard input do have a writer; they are below these folders.
+/// Returns true for a named pipe, which could block forever if it has no writer. Standard input and the pipes
+/// that a shell creates for `<(command)` do have a writer. Their paths are in these folders.
 fn is_named_pipe(path: &Path) -> bool {
     let of_shell = std::path::absolute(path)
         .is_ok_and(|path| ["/dev", "/proc"].iter().any(|folder| path.starts_with(folder)));

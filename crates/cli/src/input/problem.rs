@@ -10,21 +10,21 @@ use crate::output::text::escape;
 /// A problem with the input.
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
-    /// Invalid content of a file.
+    /// A file has invalid content.
     #[error(transparent)]
     Manifest(#[from] ManifestError),
     /// The path does not exist.
     #[error("{}: there is no such file or folder; check the path", format_path(path))]
     Missing { path: PathBuf },
-    /// The system denies reading a file or folder.
+    /// The operating system doesn't allow reading the file or folder.
     #[error("{}: cannot read the {what}: {source}; check its permissions, or omit it", format_path(path))]
     Unreadable {
         path: PathBuf,
         what: &'static str,
-        /// Error of the system.
+        /// Error from the operating system.
         source: io::Error,
     },
-    /// A folder without manifests.
+    /// The folder doesn't contain manifests.
     #[error(
         "{}: no manifests in this folder; manifest file names end in .yaml, .yml or .json, and hidden files are skipped{}",
         format_path(path),
@@ -32,7 +32,7 @@ pub enum Problem {
     )]
     EmptyFolder {
         path: PathBuf,
-        /// True if the command syncs its input, and a flag can allow empty input.
+        /// True if the command syncs its input, so a flag can allow the input to be empty.
         synced: bool,
     },
     /// The files do not contain objects.
@@ -41,7 +41,7 @@ pub enum Problem {
         if *synced { ", or use --allow-empty if the application has no objects" } else { "" }
     )]
     NoObjects {
-        /// True if the command syncs its input, and a flag can allow empty input.
+        /// True if the command syncs its input, so a flag can allow the input to be empty.
         synced: bool,
     },
     /// None of the objects would be applied.
@@ -72,14 +72,14 @@ pub enum Problem {
     /// The input exceeds a limit.
     #[error("{}: {what}; pass more specific folders", format_path(path))]
     TooLarge {
-        /// Path at which the limit was reached.
+        /// Path at which the limit was exceeded.
         path: PathBuf,
         what: String,
     },
-    /// Invalid file of ignored differences.
+    /// The file of ignored differences is invalid.
     #[error("{}: {message}; fix the file given with --ignore-differences", format_path(path))]
     InvalidIgnoreFile { path: PathBuf, message: String },
-    /// Invalid file of gates.
+    /// The gates file is invalid.
     #[error("{}: {message}; fix the file given with --gates", format_path(path))]
     InvalidGatesFile {
         /// Path of the file.

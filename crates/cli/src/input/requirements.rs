@@ -3,10 +3,11 @@
 /// Requirements that the input must meet in addition to being readable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InputRequirements {
-    /// True if the input may contain no objects.
+    /// True if the input may be empty.
     pub can_be_empty: bool,
-    /// True if the input is synced. It then also counts as empty if a sync would omit all of its objects.
+    /// True if the command syncs the input. The input is then also considered empty if a sync would omit all
+    /// of its objects.
     pub is_synced: bool,
-    /// True if the objects don't need names because they are only examined.
+    /// True if objects may lack names because the command only examines them.
     pub can_be_unnamed: bool,
 }

@@ -1,4 +1,4 @@
-//! Selection of the manifest files in a folder.
+//! Finds the manifest files in a folder.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,8 @@ use tidegate_service::files::is_link_outside;
 
 use super::problem::Problem;
 
-/// Maximum folder depth. Manifests are never deeper than this, so a wrong path such as `/` is noticed here.
+/// Maximum folder depth. Manifests are never nested this deeply, so the limit detects a wrong path such as
+/// `/`.
 const DEPTH_MAX: usize = 64;
 /// Maximum number of files and folders, for the same reason.
 const ENTRIES_MAX: usize = 200_000;
@@ -64,8 +65,8 @@ impl Walk<'_> {
         self.folder_chain.pop();
     }
 
-    /// Returns true if a link leads outside of the root folder. Write access to a folder of manifests must not make it possible
-    /// to read other files.
+    /// Returns true if a link points outside the root folder. Someone who can write to a folder of manifests
+    /// must not gain access to other files.
     fn is_outside_root(&self, path: &Path) -> bool {
         is_link_outside(&self.root, path)
     }
@@ -80,7 +81,7 @@ impl Walk<'_> {
             .and_then(|extension| extension.to_str())
             .is_some_and(|extension| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)));
         match fs::metadata(&path) {
-            // Only manifest files are read.
+            // Other files are not read, so their links don't matter.
             Ok(metadata) if (is_manifest || metadata.is_dir()) && self.is_outside_root(&path) => {
                 self.problems.push(Problem::LinkOutside { path });
             }

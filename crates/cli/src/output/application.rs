@@ -154,7 +154,7 @@ fn problem_reasons(application: &Application) -> Vec<[String; 3]> {
     failed.chain(ill).collect()
 }
 
-/// Returns the wave of an object. For a pruned object, this is the wave that deletes it.
+/// Returns an object's wave. For a pruned object, this is the wave that deletes it.
 fn wave_number(one: &ResourceStatus) -> String {
     match one.rest.get("pruneWave").and_then(Value::as_i64) {
         Some(pruned) => format!("{} (pruned in {pruned})", one.sync_wave),
@@ -200,7 +200,8 @@ fn cluster_name(application: &Application) -> String {
     if destination.server.is_empty() { destination.name.clone() } else { destination.server.clone() }
 }
 
-/// Describes the deletion of an application: when it started, what happens to the objects, and any other obstacles.
+/// Describes an application's deletion: when it started, what happens to the objects, and what else blocks
+/// it.
 fn describe_deletion(application: &Application) -> String {
     let Some(since) = application.metadata.deletion_timestamp else { return String::new() };
     let others: Vec<&str> = application.metadata.finalizers.iter().map(String::as_str).collect();
@@ -211,7 +212,7 @@ fn describe_deletion(application: &Application) -> String {
     }
 }
 
-/// Returns the sync status, or `Deleting`, which is more important.
+/// Returns the sync status, or `Deleting`, which takes precedence.
 fn sync_status(application: &Application) -> String {
     if application.is_deleting() {
         return "Deleting".to_owned();
@@ -246,7 +247,7 @@ fn describe_policy(application: &Application) -> &'static str {
     }
 }
 
-/// Formats conditions, such as `SyncError` or `SharedResourceWarning(2)`.
+/// Formats an application's conditions, such as `SyncError` or `SharedResourceWarning(2)`.
 fn format_conditions(application: &Application) -> String {
     let mut counts: BTreeMap<String, u32> = BTreeMap::new();
     for condition in &application.status.conditions {
@@ -268,12 +269,12 @@ fn format_source(source: &ApplicationSource) -> String {
     format!("{}{between}{folder} at {revision}{reference}", source.repo_url)
 }
 
-/// Returns the folder or the chart of a source.
+/// Returns a source's folder or chart.
 fn source_path(source: &ApplicationSource) -> &str {
     if source.chart.is_empty() { &source.path } else { &source.chart }
 }
 
-/// Returns the first source, and the number of other sources if there are any.
+/// Appends the number of further sources, if there are any, to the first one.
 fn append_other_count(first: String, application: &Application) -> String {
     match application.sources().len() {
         0 | 1 => first,

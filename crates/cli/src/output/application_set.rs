@@ -95,7 +95,7 @@ pub fn show(set: &ApplicationSet, width: Option<u16>) -> Text {
     text
 }
 
-/// Formats the state of the rollout and the deletion of an ApplicationSet.
+/// Formats the state of an ApplicationSet's rollout and deletion.
 pub fn status(explanation: &AppSetExplanation, width: Option<u16>) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &explanation.set);
@@ -117,13 +117,13 @@ pub fn status(explanation: &AppSetExplanation, width: Option<u16>) -> Text {
     text
 }
 
-/// Formats a rollout step by step.
+/// Formats a rollout, step by step.
 pub fn format_rollout(view: &RolloutView, width: Option<u16>) -> Text {
     let heads = ["STEP", "SELECTS", "HEALTHY", "MAX UPDATE", "GATES", "STATUS"];
     let rows = (1_u32..).zip(&view.steps).map(|(number, step)| {
         let of_step = || view.members.iter().filter(|member| member.step == number.to_string());
         let skipped = of_step().filter(|member| is_skipped(member)).count();
-        // Argo CD uses Healthy for a skipped Application.
+        // Argo CD reports a skipped Application as Healthy.
         let is_healthy = |member: &&MemberView| member.status == MemberStatus::Healthy && !is_skipped(member);
         let healthy = of_step().filter(is_healthy).count();
         let left = view.left.iter().filter(|left| left.step == number.to_string()).count();
@@ -162,7 +162,7 @@ pub fn format_rollout(view: &RolloutView, width: Option<u16>) -> Text {
         (&left.step, [left.application.clone(), step, "Departed".to_owned(), targets, message])
     });
     let mut rows: Vec<_> = members.chain(left).collect();
-    // Applications that don't belong to a step come last.
+    // List Applications that don't belong to a step last.
     rows.sort_by_key(|(step, _)| step.parse().unwrap_or(u32::MAX));
     let rows = rows.into_iter().map(|(_, row)| row);
     text.append(table(["APPLICATION", "STEP", "STATUS", "TARGET", "MESSAGE"], rows, width));
@@ -173,14 +173,14 @@ fn is_skipped(member: &MemberView) -> bool {
     member.outcome == Some(MemberOutcome::Skipped)
 }
 
-/// Returns the result of an Application, or its status if there is no result yet.
+/// Returns an Application's result, or its status if there is no result yet.
 fn member_result(member: &MemberView) -> String {
     let outcome = member.outcome.filter(|outcome| *outcome != MemberOutcome::Settling);
     let outcome = outcome.map(|outcome| format!("{outcome:?}"));
     outcome.unwrap_or_else(|| format!("{:?}", member.status))
 }
 
-/// Formats a deletion step by step.
+/// Formats a deletion, step by step.
 pub fn format_deletion(view: &TeardownView, width: Option<u16>) -> Text {
     let mut text = format_heading("Deletion", &view.message, view.paused.as_deref());
     for approval in &view.approvals {
@@ -232,13 +232,13 @@ fn format_heading(name: &str, message: &str, paused: Option<&str>) -> Text {
     text
 }
 
-/// Returns the display name.
+/// Returns an ApplicationSet's display name.
 pub fn display_name(set: &ApplicationSet) -> String {
     let metadata = &set.metadata;
     AppKey { namespace: metadata.namespace_or_default().to_owned(), name: metadata.name.clone() }.to_string()
 }
 
-/// Returns the generators' names, such as `git, matrix`.
+/// Returns the names of the generators, such as `git, matrix`.
 fn generator_names(all: &[ApplicationSetGenerator]) -> String {
     let kind = |one: &ApplicationSetGenerator| {
         let fields = serde_json::to_value(one).unwrap_or_default();
@@ -276,7 +276,7 @@ fn find_condition<'s>(set: &'s ApplicationSet, kind: &str) -> Option<&'s Applica
     set.status.conditions.iter().find(|one| one.kind == kind)
 }
 
-/// Returns the state of the progressive sync, in the same words as its condition.
+/// Returns the state of the progressive sync, in the words that its condition uses.
 fn rollout_status(set: &ApplicationSet) -> String {
     if set.metadata.deletion_timestamp.is_some() {
         return "being deleted".to_owned();
@@ -284,7 +284,7 @@ fn rollout_status(set: &ApplicationSet) -> String {
     find_condition(set, "RolloutProgressing").map(|one| one.message.clone()).unwrap_or_default()
 }
 
-/// Returns the problem of an ApplicationSet.
+/// Returns an ApplicationSet's problem, if it has one.
 fn find_problem(set: &ApplicationSet) -> Option<String> {
     find_condition(set, "ErrorOccurred").filter(|one| one.status == "True").map(|one| one.message.clone())
 }

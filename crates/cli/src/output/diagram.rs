@@ -23,9 +23,9 @@ pub struct Diagram {
 /// Appearance of a node.
 #[derive(Clone, Copy)]
 pub struct NodeStyle {
-    /// Class with its colors.
+    /// Class that defines the colors.
     pub class: &'static str,
-    /// True for a rounded box with a dashed line.
+    /// True for a rounded box with a dashed border.
     pub is_hook: bool,
 }
 
@@ -84,7 +84,7 @@ impl Diagram {
         }
     }
 
-    /// Adds an arrow, which is dashed if it has a label.
+    /// Adds an arrow. An arrow with a label is dashed.
     pub fn add_arrow(&mut self, from: &str, text: &str, to: &str) {
         match text {
             "" => self.add_line(&format!("  {from} --> {to}")),

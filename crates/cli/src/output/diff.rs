@@ -1,4 +1,4 @@
-//! Differences as a human-readable unified diff, and as a document.
+//! Differences as a unified diff for people, and as a document for programs.
 
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
@@ -59,7 +59,7 @@ fn to_yaml(value: &Value) -> Result<String, CliError> {
     if value.is_null() { Ok(String::new()) } else { encoding::encode_document(value, Format::Yaml) }
 }
 
-/// Returns the name of an object's file, such as `apps.v1.Deployment.shop.api`, in the same form as kubectl.
+/// Returns the name of an object's file, such as `apps.v1.Deployment.shop.api`, in kubectl's format.
 fn file_name(task: &Task) -> String {
     let parts = [&task.gvk.group, &task.gvk.version, &task.gvk.kind, &task.namespace, &task.name];
     let present: Vec<&str> = parts.into_iter().map(String::as_str).filter(|part| !part.is_empty()).collect();

@@ -20,7 +20,7 @@ pub fn encode_document<T: Serialize + ?Sized>(value: &T, format: Format) -> Resu
     Ok(document)
 }
 
-/// Encodes a value as one of several consecutive values: JSON on a single line, or YAML as a separate document.
+/// Encodes a value as one of several consecutive values: a single line of JSON, or a separate YAML document.
 pub fn encode_entry<T: Serialize + ?Sized>(value: &T, format: Format) -> Result<String, CliError> {
     if format == Format::Yaml {
         return Ok(format!("---\n{}", encode_document(value, format)?));
@@ -52,7 +52,7 @@ fn escape_control_characters(text: &str) -> String {
 fn encode_yaml<T: Serialize>(value: &T) -> Result<String, CliError> {
     let unprintable = |reason: String| CliError::Encoding { format: "YAML", reason };
     let text = serde_saphyr::to_string(value).map_err(|error| unprintable(error.to_string()))?;
-    // A YAML scalar with such a character would need quotes. JSON always has quotes and is valid YAML.
+    // YAML needs quotes around a scalar with such a character. JSON always uses quotes and is valid YAML.
     if text.chars().any(is_dangerous) { encode_json(value) } else { Ok(text) }
 }
 

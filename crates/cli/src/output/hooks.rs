@@ -1,4 +1,4 @@
-//! Hook output, line by line, each with its source.
+//! Hook output, line by line. Each line starts with its source.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,7 +10,7 @@ use super::text::{Style, Text, escape};
 /// Formats the source of each line as briefly as possible, based on the sources seen so far.
 #[derive(Default)]
 pub struct HookLines {
-    /// Pods and containers of each hook that have written output.
+    /// Pods and containers that have written output, for each hook.
     sources: BTreeMap<ObjectKey, BTreeSet<(String, String)>>,
 }
 
@@ -35,8 +35,8 @@ impl HookLines {
         text
     }
 
-    /// Returns the name of the hook. Adds kind and namespace if the name is ambiguous, and pod and container if the hook has
-    /// several.
+    /// Returns the hook's name. Adds the kind and the namespace if the name is ambiguous, and the pod and the
+    /// container if the hook has several.
     fn source_name(&mut self, hook: &ObjectKey, document: &OutputDocument) -> String {
         let sources = self.sources.entry(hook.clone()).or_default();
         let source = document.pod.clone().zip(document.container.clone());

@@ -1,4 +1,5 @@
-//! Reason why an application has no running operation: the requested operation is waiting, or none was requested.
+//! Reason why an application has no running operation: either the requested operation is waiting, or no
+//! operation was requested.
 
 mod next_action;
 
@@ -24,7 +25,7 @@ pub struct IdleStatus {
     application: String,
     /// Operation that was requested and is waiting, or the last operation.
     operation: Option<OperationSummary>,
-    /// True if that operation has already started.
+    /// True if this operation has already started.
     #[serde(skip)]
     has_begun: bool,
     /// Older operation that must end before the requested operation starts.
@@ -41,10 +42,11 @@ pub struct IdleStatus {
     health_message: String,
     /// True if the application is synced automatically.
     automated: bool,
-    /// Reason why no automatic sync is due although the application is OutOfSync.
+    /// Reason why the application isn't being synced automatically although it is OutOfSync.
     #[serde(skip)]
     rests: Option<IdleReason>,
-    /// ApplicationSet that syncs the application step by step; absent if there is none, and while an operation is running.
+    /// ApplicationSet that syncs the application step by step; absent if there is none or if an operation is
+    /// running.
     #[serde(rename = "applicationSet")]
     set: Option<ControllingAppSet>,
     /// Reason why the controller skips the application.
@@ -61,7 +63,7 @@ pub struct IdleStatus {
     next_action: NextAction,
 }
 
-/// Information about an application that is not in its resource.
+/// Information about an application that its resource doesn't contain.
 #[derive(Clone, Debug, Default)]
 pub struct ExternalState {
     /// State of the application's sync windows.
@@ -80,17 +82,17 @@ pub struct ControllingAppSet {
     name: String,
     /// Number of the step that selects the application, starting at 1; absent if no step selects it or the step is unknown.
     step: Option<u32>,
-    /// Time at which the ApplicationSet syncs the application.
+    /// Point in the rollout at which the ApplicationSet syncs the application.
     #[serde(skip)]
     turn: SyncTime,
 }
 
-/// Time at which an ApplicationSet syncs an application.
+/// Point in the rollout at which the ApplicationSet syncs the application.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SyncTime {
     /// Unknown, because the ApplicationSet could not be queried.
     Unknown,
-    /// In a later step whose number is unknown.
+    /// In a later step, but the step's number cannot be determined.
     Later,
     /// In this step.
     InStep(u32),
@@ -106,7 +108,8 @@ impl ControllingAppSet {
         Self { name: set.to_string(), step: None, turn: SyncTime::Unknown }
     }
 
-    /// Returns the state for the owner of an application; `None` if the owner does not control when its Applications are synced.
+    /// Returns the state that the application's owner determines, or `None` if the owner does not control
+    /// when its Applications are synced.
     pub fn for_application(
         set: &ApplicationSet,
         options: &AppSetRuleOptions,
@@ -159,7 +162,7 @@ impl ControllingAppSet {
     }
 }
 
-/// Returns true if a step of an ApplicationSet's progressive sync does not start syncs automatically.
+/// Returns true if the given step of an ApplicationSet's progressive sync does not start syncs automatically.
 fn is_manual_step(set: &ApplicationSet, step: u32) -> bool {
     let place = usize::try_from(step).ok().and_then(|step| step.checked_sub(1));
     let rolling = set.spec.strategy.as_ref().and_then(|strategy| strategy.rolling_sync.as_ref());
@@ -175,7 +178,7 @@ impl IdleStatus {
         beside: ExternalState,
     ) -> Self {
         let status = &application.status;
-        // The request itself does not say that it is waiting, but the state does.
+        // The request doesn't contain the information that it is waiting, but the state does.
         let state = status.operation_state.as_ref().filter(|state| state.finished_at.is_none());
         let operation = operation.map(|operation| OperationSummary {
             message: state.map_or(operation.message, |state| state.message.clone()),
@@ -192,7 +195,7 @@ impl IdleStatus {
             health: status.health.as_ref().map_or(HealthStatus::Unknown, |health| health.status),
             health_message: status.health.as_ref().map(|health| health.message.clone()).unwrap_or_default(),
             automated: automated(application).is_some(),
-            // Only waiting depends on the time, and waiting has no such reason.
+            // The time only matters for waiting, and waiting is never the reason here.
             rests: automated_sync::decide(application, Timestamp::default()).idle,
             set: beside.appset,
             left_alone: refresh::skip_reason(application),
@@ -213,7 +216,7 @@ impl IdleStatus {
         text
     }
 
-    /// Formats the information that is shown in addition to the last operation, which has ended.
+    /// Formats the details to show in addition to the last operation, which has ended.
     pub fn details_text(&self) -> Text {
         let mut text = Text::new();
         let mut add = |label: &str, value: &str| add_line(&mut text, label, value);
@@ -332,7 +335,7 @@ mod tests {
         assert_eq!(document["idleReason"], json!(null));
         let idle = render_status(&Application::default(), ExternalState::default());
         assert!(idle.contains("automated sync is off"), "{idle}");
-        // An operation that is running according to the log ends first.
+        // An older operation that the log reports as running must end first.
         let older = "01890000-0000-7000-8000-000000000001".parse().unwrap();
         let beside = ExternalState { after: Some(older), ..ExternalState::default() };
         let text = IdleStatus::new(&application, Some(requested), beside).text().render(false);

@@ -1,4 +1,4 @@
-//! Operations in human-readable form: the result of a sync, `ops show`, `explain`, `ops list`.
+//! Operations in human-readable form: a sync's result, `ops show`, `explain` and `ops list`.
 
 use tidegate_lifecycle::operation::{HealthRulesView, HookLogView, OperationView, WaveView};
 use tidegate_model::{
@@ -11,7 +11,7 @@ use tidegate_service::documents::{ExplanationDocument, SummaryDocument};
 use super::table::table;
 use super::text::{Style, Text, one_line};
 
-/// Returns the style of an outcome.
+/// Returns the text style for an outcome.
 pub fn outcome_style(outcome: OperationOutcome) -> Style {
     use OperationOutcome::{Error, Failed, Running, Succeeded, Superseded, Terminating};
     match outcome {
@@ -22,7 +22,7 @@ pub fn outcome_style(outcome: OperationOutcome) -> Style {
     }
 }
 
-/// Formats the result of a sync: the action on each object and its outcome.
+/// Formats a sync's result: the action and the outcome for each object.
 pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
     let mut text = Text::new();
     if !operation.resources.is_empty() {
@@ -35,7 +35,7 @@ pub fn result(operation: &OperationView, width: Option<u16>) -> Text {
 }
 
 /// Formats the summary, such as `shop: Succeeded in 9 s: successfully synced (all tasks run)`. For a dry run,
-/// adds a note that nothing was written.
+/// adds that nothing was written.
 fn summary_line(operation: &OperationView) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &operation.app);
@@ -78,14 +78,14 @@ fn format_location(resource: &ResourceResult) -> String {
     }
 }
 
-/// Returns the message, together with the pods' reports unless the message already contains them.
+/// Returns the message followed by the pods' reports, unless the message already contains them.
 fn format_message(resource: &ResourceResult) -> String {
     let message = if resource.message.contains(&resource.reason) {
         resource.message.clone()
     } else {
         format!("{} ({})", resource.message, resource.reason)
     };
-    // The message already contains the person who skipped the object.
+    // The message already mentions the person who skipped the object.
     match resource.overridden.as_ref().filter(|overridden| overridden.what == Override::Retry) {
         Some(retried) if resource.message != retried.describe() => {
             format!("{message}; {}", retried.describe())
@@ -94,8 +94,8 @@ fn format_message(resource: &ResourceResult) -> String {
     }
 }
 
-/// Returns the outcome. A hook succeeds, fails or is skipped. A resource is synced, and a later failure is added. An object that
-/// is being deleted does not have a result yet.
+/// Describes the outcome. A hook succeeds, fails or is skipped. A resource is synced, and a later failure is
+/// added. An object that is still being deleted has no outcome yet.
 fn format_outcome(resource: &ResourceResult) -> String {
     let status = resource.status.map(|status| status.to_string());
     let passed_over = status
@@ -136,7 +136,7 @@ fn add_warnings(text: &mut Text, warnings: &[Warning], resources: &[ResourceResu
     }
 }
 
-/// Returns the API server's warnings, each once for all objects concerned.
+/// Returns the API server's warnings. Each warning appears once, for all objects that it applies to.
 fn server_warnings(resources: &[ResourceResult]) -> Vec<String> {
     let mut about: Vec<(&str, &ResourceResult, usize)> = Vec::new();
     for (resource, warning) in
@@ -154,7 +154,7 @@ fn server_warnings(resources: &[ResourceResult]) -> Vec<String> {
     about.into_iter().map(text).collect()
 }
 
-/// Formats all information about an operation, including the logs of failed hooks in each attempt.
+/// Formats all information about an operation, including each attempt's logs of failed hooks.
 pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) -> Text {
     let mut text = Text::new();
     let mut field = |name: &str, style: Style, value: String| {
@@ -230,13 +230,14 @@ pub fn show(operation: &OperationView, logs: &[AttemptLog], width: Option<u16>) 
     text
 }
 
-/// Formats the rules, such as `rules 77ab01f2c3d4`. Adds the time of the change unless they are the initial rules.
+/// Formats the health rules, such as `rules 77ab01f2c3d4`. Adds when they were changed, unless they are the
+/// initial rules.
 fn describe_health_rules(rules: &HealthRulesView) -> String {
     let changed = |before: &String| format!(", changed from {before} at {}", rules.since);
     format!("rules {}{}", rules.digest, rules.before.as_ref().map(changed).unwrap_or_default())
 }
 
-/// Describes what happens to the objects of a deleted application, and in which order.
+/// Describes what happens to a deleted application's objects, and in which order.
 fn describe_deletion(cascade: Cascade, waves: &[WaveView]) -> String {
     let of_objects = || waves.iter().filter(|wave| wave.phase == Phase::Sync).map(|wave| wave.wave);
     let order = match (cascade.deletes_objects(), of_objects().next().zip(of_objects().next_back())) {
@@ -258,7 +259,7 @@ fn deletion_waves(waves: &[WaveView], width: Option<u16>) -> Text {
     table(["PHASE", "WAVE", "TYPE", "STATE", "DONE", "TOOK"], rows, width)
 }
 
-/// Formats the last log lines of a container of a failed hook.
+/// Formats the last log lines of a failed hook's container.
 fn format_hook_log(log: &HookLogView, attempt: Option<u32>) -> Text {
     let mut text = Text::new();
     let name = match log.namespace.as_str() {
@@ -294,7 +295,7 @@ fn wave_cells(wave: &WaveView) -> [String; 5] {
     ]
 }
 
-/// Formats one screen: the summary sentence, and everything that the operation is waiting for.
+/// Formats one screen: a summary, and everything that the operation is waiting for.
 pub fn explain(explanation: &ExplanationDocument, width: Option<u16>) -> Text {
     let mut text = Text::new();
     text.add(Style::Bold, &explanation.app);

@@ -1,4 +1,4 @@
-//! Recorded events of an operation, for `ops log`.
+//! An operation's recorded events, for `ops log`.
 
 use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_service::documents::log_entries::LogEntryDocument;

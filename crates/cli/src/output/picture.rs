@@ -1,4 +1,4 @@
-//! SVG pictures of sequences: groups from top to bottom, which contain cards, which contain rows.
+//! SVG pictures of sequences. Groups are drawn from top to bottom and contain cards, which contain rows.
 
 use std::fmt::Write as _;
 
@@ -16,11 +16,11 @@ const CARD_FOOTER_HEIGHT: usize = 8;
 const GAP: usize = 26;
 const GROUP_GAP: usize = 18;
 const CHIP_WIDTH: usize = 96;
-/// Position of a row's mark, to the left of the chip.
+/// Position of a row's mark, which is to the left of the chip.
 const MARK_X: usize = CARD_X + CARD_WIDTH - CHIP_WIDTH - 24;
 /// Number of characters that fit next to the chip.
 const NAME_CHARS_MAX: usize = 62;
-/// Number of characters that fit in a card's header next to its note.
+/// Number of characters that fit in a card's header next to the note.
 const HEADER_CHARS_MAX: usize = 58;
 
 const STYLE: &str = "\
@@ -39,7 +39,7 @@ pub struct Picture {
     y: usize,
 }
 
-/// A card of rows that are processed together.
+/// A card with rows that are processed together.
 pub struct Card<'a> {
     pub title: &'a str,
     /// Text next to the title.
@@ -48,7 +48,7 @@ pub struct Card<'a> {
     pub rows: Vec<Row<'a>>,
 }
 
-/// A row of a card.
+/// A row in a card.
 pub struct Row<'a> {
     /// Text before the name; may be empty.
     pub kind: &'a str,
@@ -86,7 +86,7 @@ impl Picture {
         self.y += GROUP_GAP;
     }
 
-    /// Adds the name of a group next to its first card. The note may be empty.
+    /// Adds a group's name next to the group's first card. The note may be empty.
     pub fn add_group(&mut self, name: &str, note: &str, colour: &str) {
         let (name, note) = (escape_text(name), escape_text(note));
         let (y, text_y) = (self.y, self.y + 22);
@@ -174,7 +174,7 @@ impl Picture {
     }
 }
 
-/// Shortens a text to a number of characters.
+/// Shortens a name to at most `room` characters.
 pub fn shorten(name: &str, room: usize) -> String {
     if name.chars().count() <= room {
         return name.to_owned();

@@ -13,7 +13,7 @@ use crate::args::Format;
 use crate::error::CliError;
 use crate::invocation::Invocation;
 
-/// Standard error. Failed writes are ignored, because it is fine if there is no reader.
+/// Standard error. Write errors are ignored, because a missing reader is fine.
 pub struct MessageStream;
 
 impl Write for MessageStream {
@@ -34,7 +34,7 @@ pub struct Printer {
     has_color_err: bool,
     is_animated: bool,
     width: Option<u16>,
-    /// True if the reader of standard output has closed it, which is not an error.
+    /// True if the reader has closed standard output, which is not an error.
     is_out_closed: AtomicBool,
 }
 
@@ -55,7 +55,7 @@ impl Printer {
         }
     }
 
-    /// Returns true if standard error is a terminal that can redraw lines.
+    /// Returns true if standard error is a terminal on which lines can be redrawn.
     pub fn is_animated(&self) -> bool {
         self.is_animated
     }
@@ -65,7 +65,7 @@ impl Printer {
         self.has_color_err
     }
 
-    /// Returns the width of standard output if it is a terminal.
+    /// Returns the terminal width, if standard output is a terminal.
     pub fn width(&self) -> Option<u16> {
         self.width
     }
@@ -75,17 +75,17 @@ impl Printer {
         self.write_out(Invocation::current().adapt_commands(&text.render(self.has_color_out)).as_bytes())
     }
 
-    /// Prints a result in another format (SVG, Mermaid, shell script), which is already safe.
+    /// Prints a result in another format (SVG, Mermaid, shell script) that needs no escaping.
     pub fn print_raw(&self, document: &str) -> Result<(), CliError> {
         self.write_out(document.as_bytes())
     }
 
-    /// Prints a result for programs.
+    /// Prints a result as JSON or YAML.
     pub fn print_value<T: Serialize + ?Sized>(&self, value: &T, format: Format) -> Result<(), CliError> {
         self.write_out(super::encoding::encode_document(value, format)?.as_bytes())
     }
 
-    /// Prints one of many results for programs.
+    /// Prints one of several results as JSON or YAML.
     pub fn print_entry<T: Serialize + ?Sized>(&self, value: &T, format: Format) -> Result<(), CliError> {
         self.write_out(super::encoding::encode_entry(value, format)?.as_bytes())
     }
@@ -104,7 +104,7 @@ impl Printer {
         }
     }
 
-    /// Prints a message. It is fine if there is no reader.
+    /// Prints a message. Write errors are ignored.
     pub fn print_message(&self, text: &Text) {
         let mut line = text.render(self.has_color_err);
         line.push('\n');
@@ -129,7 +129,7 @@ impl Printer {
         );
     }
 
-    /// Prints the error of the command.
+    /// Prints the error that ended the command.
     pub fn error(&self, error: &CliError) {
         match error {
             CliError::InvalidInput { problems } => {
@@ -153,7 +153,8 @@ impl Printer {
     }
 }
 
-/// Adds the state directory to suggested commands, and adapts them to the way the program was called.
+/// Adds the state directory to suggested commands, and adapts them to the name under which the program was
+/// started.
 fn adapt_message(message: &str) -> String {
     Invocation::current().adapt_commands(&with_command_arguments(message))
 }

@@ -1,11 +1,11 @@
-//! Human-readable text. Content from files and clusters is escaped when it is added, so only our own styles can control the
-//! terminal.
+//! Human-readable text. Content from files and clusters is escaped when it is added, so that only Tidegate's
+//! own styles can control the terminal.
 
 use std::fmt::Write as _;
 
 pub use tidegate_service::sanitize::{escape, is_dangerous, one_line};
 
-/// Appearance of a piece of text on a color terminal.
+/// Style of a piece of text on a color terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Style {
     /// Unstyled.

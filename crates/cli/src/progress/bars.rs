@@ -1,4 +1,4 @@
-//! Progress bars: one bar per wave, and below them what the operation is waiting for and why.
+//! Progress bars: one bar per wave, followed by what the operation is waiting for and why.
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_executor::{Event, EventKind};
@@ -11,14 +11,15 @@ use tidegate_service::documents::output::OutputDocument;
 use crate::output::hooks::HookLines;
 use crate::output::{Printer, one_line};
 
-/// Maximum number of bars. If there are more waves, only those around the current wave have a bar.
+/// Maximum number of bars. If there are more waves, only the waves around the current one have a bar.
 const BARS_MAX: usize = 14;
 /// Number of bars to show before the current wave's bar.
 const BARS_BEFORE: usize = 4;
-/// Maximum number of awaited objects to list.
+/// Maximum number of awaited objects that are listed.
 const AWAITED_MAX: usize = 5;
 
-/// Draws bars. Everything is derived from the operation's view, so the display is the same after a resume.
+/// Draws the bars. Everything is derived from the operation's view, so the display looks the same after a
+/// resume.
 pub struct Bars<'p> {
     printer: &'p Printer,
     area: MultiProgress,
@@ -59,8 +60,8 @@ impl Styles {
     }
 }
 
-/// Returns the width of a wave's name and bar. Both are smaller in a narrow terminal, where a wrapped line would be redrawn over
-/// and over.
+/// Returns the width of a wave's name and the width of its bar. Both are smaller on a narrow terminal, where
+/// a wrapped line would be redrawn over and over.
 fn wave_widths(width: Option<u16>) -> (u16, u16) {
     match width {
         Some(width) if width < FULL_WIDTH_MIN => {
@@ -70,16 +71,17 @@ fn wave_widths(width: Option<u16>) -> (u16, u16) {
     }
 }
 
-/// Terminal width at which there is enough room for everything.
+/// Minimum terminal width at which everything fits.
 const FULL_WIDTH_MIN: u16 = 80;
-/// Number of columns for the sign, the counts up to 99999, and the spaces.
+/// Number of columns for the sign, for counts up to 99999, and for spaces.
 const FIXED_COLUMNS: u16 = 17;
 /// Minimum number of columns for the description of the current activity.
 const NOTE_MIN: u16 = 12;
 const BAR_MIN: u16 = 4;
 const BAR_MAX: u16 = 24;
 
-/// Parses a style. If the template is invalid, uses the default bar, because this must not stop a sync.
+/// Parses a style. If the template is invalid, uses the default bar, because a display problem must not stop
+/// a sync.
 fn parse_style(template: &str) -> ProgressStyle {
     ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }
@@ -98,7 +100,7 @@ impl<'p> Bars<'p> {
         }
     }
 
-    /// Prints hook output above the bars, where it stays.
+    /// Prints hook output permanently above the bars.
     pub fn output(&mut self, document: &OutputDocument) {
         let text = self.hooks.format_line(document);
         if self.area.println(text.render(self.printer.has_message_colors())).is_err() {
@@ -106,11 +108,11 @@ impl<'p> Bars<'p> {
         }
     }
 
-    /// Prints events that stay on the screen.
+    /// Prints an event permanently above the bars.
     pub fn event(&mut self, event: &Event) {
         let line = match &event.what {
             EventKind::Accepted => format!("operation {} accepted", event.operation),
-            // A deadline and the resulting failure of the attempt have the same message.
+            // If a deadline passes and the attempt fails as a result, both events have the same message.
             EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. }
                 if self.failed.as_ref() == Some(message) =>
             {
@@ -142,7 +144,7 @@ impl<'p> Bars<'p> {
 
     /// Updates the screen.
     pub fn draw(&mut self, view: &OperationView, explanation: &Explanation) {
-        // Waves that only run after a failure would cause needless alarm.
+        // SyncFail waves only run after a failure, so showing them earlier would alarm users needlessly.
         let is_shown = |wave: &&WaveView| wave.phase != Phase::SyncFail || wave.opened_at.is_some();
         let waves: Vec<&WaveView> = view.waves.iter().filter(is_shown).collect();
         let at_work = waves.iter().position(|wave| wave.passed_at.is_none()).unwrap_or(waves.len());

@@ -19,13 +19,13 @@ use crate::output::{Printer, Style, Text, one_line};
 
 /// Interval between explanations during a long wait.
 const REMINDER_INTERVAL: Duration = Duration::from_secs(15);
-/// Maximum delay between a write and its observation. A wait is printed after its first observation, which makes the message more
-/// precise, or when this delay has passed.
+/// Maximum delay between a write and its observation. A wait is printed after the first observation, which
+/// makes the message more precise, or after this delay.
 const OBSERVATION_DELAY_MAX: Duration = Duration::from_secs(2);
 
 pub struct Lines<'p> {
     printer: &'p Printer,
-    /// True if there are several operations, so each line contains its application.
+    /// True if there are several operations. Each line then contains the name of its application.
     has_several_operations: bool,
     operations: BTreeMap<OperationId, OperationProgress>,
     /// Time of the first line. With several operations, times are relative to it.
@@ -35,23 +35,24 @@ pub struct Lines<'p> {
     hooks: HookLines,
 }
 
-/// Known state of an operation.
+/// State of an operation, as far as it has been observed.
 #[derive(Default)]
 struct OperationProgress {
     started_at: Option<Timestamp>,
     waves: Vec<WaveView>,
-    /// Current wave, and when it started.
+    /// The current wave, and the time at which it started.
     wave_since: Option<(u32, Timestamp)>,
     /// Time of the last event.
     last_event_at: Timestamp,
     last_line_at: Option<Timestamp>,
-    /// Reason why a gate blocks its wave, as printed.
+    /// Reason why a gate blocks its wave, as it was printed.
     hold_reason: Option<String>,
-    /// Stage whose wait has not been printed, because the objects it is waiting for have not been observed.
+    /// Stage whose wait hasn't been printed yet, because the objects that it is waiting for haven't been
+    /// observed.
     unprinted_wait: Option<(u32, WaveStep)>,
     /// Failure that was printed last.
     failed: Option<String>,
-    /// True if it was reported that the cluster is not responding.
+    /// True if it was already reported that the cluster doesn't respond.
     is_trouble_reported: bool,
 }
 
@@ -87,7 +88,7 @@ impl<'p> Lines<'p> {
         {
             seen.started_at = Some(view.started_at);
             seen.waves = view.waves;
-            // First print that the wave has started to apply.
+            // Print first that the wave has started to apply.
             let may_tell = moved_to.filter(|(_, step)| *step != WaveStep::Applying);
             waits = may_tell.and_then(|moved_to| find_wait_reason(moved_to, at, &seen.waves, &explanation));
         }
@@ -101,7 +102,7 @@ impl<'p> Lines<'p> {
             seen.wave_since = Some((index, at));
         }
         match &event.what {
-            // A deadline and the resulting failure of the attempt have the same message.
+            // If a deadline passes and the attempt fails as a result, both events have the same message.
             EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. }
                 if seen.failed.as_ref() == Some(message) =>
             {
@@ -110,7 +111,7 @@ impl<'p> Lines<'p> {
             EventKind::AttemptFailed { message, .. } | EventKind::DeadlineExceeded { message, .. } => {
                 seen.failed = Some(message.clone());
             }
-            // Another attempt may fail with the same message.
+            // The next attempt may fail with the same message.
             EventKind::RetryStarted { .. } => seen.failed = None,
             EventKind::StageChanged { to: Stage::Wave { step: WaveStep::Held, .. }, .. } => {
                 (seen.failed, seen.hold_reason) = (None, waits.clone());
@@ -126,10 +127,10 @@ impl<'p> Lines<'p> {
     pub fn print_reminder(&mut self, view: &OperationView, explanation: &Explanation) {
         let seen = self.operations.entry(view.id).or_default();
         let said_at = seen.last_line_at.unwrap_or(view.started_at);
-        // A gate responds after its wave was reached, and may change its response.
+        // A gate is evaluated after its wave was reached, and its result may change.
         let held = find_hold_reason(explanation);
         let is_held = held.is_some() && held != seen.hold_reason;
-        // A failing cluster may fail repeatedly.
+        // A failing cluster causes many errors, but should be reported only once.
         let is_troubled = explanation.trouble.is_some() && !seen.is_trouble_reported;
         let is_long = explanation.at.since(said_at) >= REMINDER_INTERVAL;
         if let Some((index, step)) = seen.unprinted_wait
@@ -173,7 +174,7 @@ impl<'p> Lines<'p> {
     }
 }
 
-/// Returns true for steps that may take long and then have to explain why.
+/// Returns true for steps that may take a long time and must then explain why.
 fn can_wait((_, step): (u32, WaveStep)) -> bool {
     matches!(
         step,
@@ -185,7 +186,7 @@ fn can_wait((_, step): (u32, WaveStep)) -> bool {
     )
 }
 
-/// Returns what a step of a wave is waiting for, if the operation is still in that step.
+/// Returns what the given step of a wave is waiting for, if the operation is still in that step.
 fn find_wait_reason(
     at: (u32, WaveStep),
     since: Timestamp,
@@ -217,7 +218,7 @@ fn find_wait_reason(
     Some(format!("{}{reason}{more}", first.what))
 }
 
-/// Returns true if the progress belongs to the step. The operation may already have moved on when it was observed.
+/// Returns true if the progress belongs to the step. The observed operation may already be in a later step.
 fn is_for_step(step: WaveStep, progress: &str) -> bool {
     match step {
         WaveStep::AwaitingGone | WaveStep::Clearing => {
@@ -235,7 +236,7 @@ fn find_hold_reason(explanation: &Explanation) -> Option<String> {
     (first.why != GATE_NOT_ANSWERED).then(|| format!("{} ({})", first.what, first.why))
 }
 
-/// Returns the position of a wave and the total number of waves. SyncFail waves are counted separately.
+/// Returns a wave's position and the total number of waves. SyncFail waves are counted separately.
 fn wave_position(waves: &[WaveView], index: usize) -> (usize, usize) {
     let in_failure = waves.get(index).is_some_and(|wave| wave.phase == Phase::SyncFail);
     let is_alike = |wave: &&WaveView| (wave.phase == Phase::SyncFail) == in_failure;
@@ -276,12 +277,12 @@ fn format_event(event: &Event, waves: &[WaveView], waits: Option<String>, took: 
                 .push(outcome_style(outcome), outcome.to_string())
                 .push(Style::Plain, format!(": {}", one_line(message)))
         }
-        // The effect of all other events is printed elsewhere, or is visible in the next observation.
+        // The effects of all other events are printed elsewhere or are visible in the next observation.
         _ => return None,
     })
 }
 
-/// Formats a stage. Steps of a wave that don't take time are skipped.
+/// Formats a stage. Skips steps of a wave that take no time.
 fn format_stage(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: Duration) -> Option<Text> {
     let (index, step) = match stage {
         Stage::Planned => return None,
@@ -301,7 +302,7 @@ fn format_stage(stage: &Stage, waves: &[WaveView], waits: Option<String>, took: 
         (WaveStep::Clearing | WaveStep::Applying | WaveStep::AwaitingHealth, Some(waits)) => {
             format!("waiting for {}", one_line(&waits))
         }
-        // All prune candidates are retained.
+        // All objects that could be pruned are retained.
         (WaveStep::Pruning, _) if wave.prunes == 0 => return None,
         (WaveStep::Pruning, _) => format!("pruning {}", objects(wave.prunes)),
         (WaveStep::Applying, _) => format!("applying {}", objects(wave.applies)),

@@ -1,4 +1,4 @@
-//! Progress of operations while waiting for them: bars on a terminal, lines elsewhere.
+//! Progress of operations while the command waits for them: bars on a terminal, lines everywhere else.
 
 mod bars;
 mod lines;
@@ -11,11 +11,11 @@ use tidegate_service::documents::output::OutputDocument;
 
 use crate::output::Printer;
 
-/// Interval that is short enough to look alive, and long enough to be cheap.
+/// Redraw interval, short enough to look alive and long enough to be cheap.
 const REDRAW_INTERVAL: Duration = Duration::from_millis(200);
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Display of the progress of operations.
+/// Display for the progress of operations.
 pub enum Progress<'p> {
     /// On a terminal, for one operation.
     Bars(Box<bars::Bars<'p>>),
@@ -24,7 +24,7 @@ pub enum Progress<'p> {
 }
 
 impl<'p> Progress<'p> {
-    /// Creates the display that is suitable for standard error.
+    /// Creates the display that suits standard error: bars on a terminal, lines everywhere else.
     pub fn new(printer: &'p Printer, operations: usize) -> Self {
         if printer.is_animated() && operations == 1 {
             Self::Bars(Box::new(bars::Bars::new(printer)))
@@ -33,7 +33,7 @@ impl<'p> Progress<'p> {
         }
     }
 
-    /// Returns the interval of [`Progress::tick`].
+    /// Returns the interval at which to call [`Progress::tick`].
     pub fn period(&self) -> Duration {
         match self {
             Self::Bars(_) => REDRAW_INTERVAL,

@@ -1,4 +1,5 @@
-//! Reference page of the annotations, generated from the table that warnings about unknown annotations use.
+//! Reference page for annotations, generated from the table that is also used to warn about unknown
+//! annotations.
 
 use tidegate_model::annotations::TIDEGATE_PREFIX;
 use tidegate_model::annotations::known_keys::{Annotation, AnnotationSubject, KNOWN_KEYS};
@@ -16,7 +17,7 @@ Tidegate recognizes these annotations. It warns about an unknown key with the pr
 - **ignored**: the annotation is preserved and has no effect. The table describes its meaning for other programs.
 ";
 
-/// Section of the page.
+/// A section of the page.
 struct Section {
     title: &'static str,
     intro: &'static str,

@@ -1,4 +1,4 @@
-//! Reference page of the command line, generated from its clap definition.
+//! Reference page for the command line, generated from the clap definition.
 
 use std::collections::BTreeMap;
 
@@ -17,10 +17,10 @@ Options that several commands share are in [shared options](#shared-options). Sq
 environment variables.
 ";
 
-/// Number of commands with the same group of options from which the group gets its own section.
+/// Minimum number of commands that must share a group of options for the group to get its own section.
 const SHARED_MIN: usize = 3;
 
-/// Maximum width of paragraphs below the options, the same as in the help.
+/// Maximum width of paragraphs below the options, as in the help.
 const PARAGRAPH_WIDTH: usize = 100;
 
 pub(super) fn page() -> String {
@@ -58,7 +58,7 @@ fn shared_title(heading: &str) -> String {
     format!("Shared options: {}", heading.to_lowercase())
 }
 
-/// Returns the groups of options that several commands share, by their headings.
+/// Returns the groups of options that several commands share, by heading.
 fn shared_groups(commands: &[(String, &Command)]) -> BTreeMap<String, String> {
     let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
     for (_, command) in commands {
@@ -74,7 +74,8 @@ fn shared_groups(commands: &[(String, &Command)]) -> BTreeMap<String, String> {
     counts.into_iter().map(|(group, _)| group).collect()
 }
 
-/// Returns the options of a command by heading, in the order of its help. The empty heading is for the command's own options.
+/// Returns a command's options by heading, in the order of the help. The empty heading contains the command's
+/// own options.
 fn option_groups(command: &Command) -> Vec<(String, String)> {
     let mut groups: Vec<(String, String)> = Vec::new();
     for arg in command.get_arguments().filter(|arg| is_shown(arg, command) && !arg.is_positional()) {
@@ -89,7 +90,7 @@ fn option_groups(command: &Command) -> Vec<(String, String)> {
     groups
 }
 
-/// Returns true for arguments of the command itself. Options of all commands are in the `tidegate` section.
+/// Returns true for the command's own arguments. Global options are in the `tidegate` section.
 fn is_shown(arg: &Arg, command: &Command) -> bool {
     let is_help = matches!(arg.get_action(), ArgAction::Help | ArgAction::HelpLong | ArgAction::HelpShort);
     let is_root = command.get_bin_name().is_none_or(|name| name == command.get_name());
@@ -142,7 +143,7 @@ fn section(name: &str, command: &Command, shared: &BTreeMap<String, String>) -> 
     text
 }
 
-/// Wraps paragraphs, which are one line each. Indented lines, such as examples, stay as they are.
+/// Wraps paragraphs, each of which is a single line. Indented lines, such as examples, are left unchanged.
 fn wrap_paragraphs(text: &str) -> String {
     let wrapped: Vec<String> = text.lines().map(wrap_paragraph).collect();
     wrapped.join("\n")
@@ -165,7 +166,7 @@ fn wrap_paragraph(line: &str) -> String {
     lines.join("\n")
 }
 
-/// Returns the list item of an argument: its names, help, default, permitted values and environment variable.
+/// Returns an argument's list item: its names, help, default, possible values and environment variable.
 fn line(arg: &Arg) -> String {
     let values: Vec<String> = arg.get_value_names().into_iter().flatten().map(ToString::to_string).collect();
     let takes_value = arg.get_action().takes_values();

@@ -1,5 +1,5 @@
-//! Reference pages of the fields of Applications, ApplicationSets and AppProjects, generated from their schemas and the table of
-//! unsupported fields.
+//! Reference pages for the fields of Applications, ApplicationSets and AppProjects, generated from their
+//! schemas and from the table of unsupported fields.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -35,7 +35,7 @@ fn intro(kind: &str) -> &'static str {
     }
 }
 
-/// Returns a description of how unknown fields are handled.
+/// Describes how unknown fields are handled.
 fn unknown_fields(kind: &str) -> &'static str {
     match kind {
         "Application" => {
@@ -51,14 +51,14 @@ refused, because it could change the manifests."
     }
 }
 
-/// Returns the pages of all kinds, by file name.
+/// Returns the pages for all kinds, by file name.
 pub(super) fn pages() -> Vec<(String, String)> {
     let mut known = Vec::new();
     all_crds().iter().map(|definition| page(definition, &mut known)).collect()
 }
 
-/// Objects that are already described: their schemas without descriptions, the descriptions of their fields, and links to their
-/// sections.
+/// Objects that have already been described: the schema without descriptions, the descriptions of the fields,
+/// and the link to the section.
 type KnownObjects = Vec<(Value, Vec<String>, String)>;
 
 fn page(definition: &Value, known_objects: &mut KnownObjects) -> (String, String) {
@@ -90,9 +90,10 @@ struct SchemaWalk<'a> {
     kind: &'a str,
     file: &'a str,
     known_objects: &'a mut KnownObjects,
-    /// Finished sections by path.
+    /// Finished sections, by path.
     sections: BTreeMap<String, String>,
-    /// Objects that don't have a section yet. Shallow objects come first, so that others refer to them.
+    /// Objects that don't have a section yet. Objects near the root come first, so that deeper ones can refer
+    /// to them.
     queue: VecDeque<(String, &'a Value)>,
 }
 
@@ -140,7 +141,7 @@ impl<'a> SchemaWalk<'a> {
         format!("\n## `{path}`\n\n{about}{}{effects}", table(header, &rows))
     }
 
-    /// Returns the unsupported fields of an object.
+    /// Returns an object's unsupported fields.
     fn unsupported(&self, path: &str) -> impl Iterator<Item = &'static UnsupportedField> {
         let (kind, path) = (self.kind.to_owned(), path.to_owned());
         let is_of = move |field: &&UnsupportedField| {
@@ -149,7 +150,7 @@ impl<'a> SchemaWalk<'a> {
         UNSUPPORTED_FIELDS.iter().filter(is_of)
     }
 
-    /// Returns the type of a field. Adds a link to the section of an object, unless `describes` is false.
+    /// Returns a field's type. For an object, adds a link to its section unless `describes` is false.
     fn type_of(&mut self, path: &str, schema: &'a Value, describes: bool) -> String {
         if let Some(text) = schema.get("enum").and_then(Value::as_array) {
             let text = text.iter().filter_map(Value::as_str).filter(|word| !word.is_empty()).map(code);
@@ -181,13 +182,14 @@ impl<'a> SchemaWalk<'a> {
         Some(self.link(path, schema))
     }
 
-    /// Returns the link to the section of an object. Adds the section, unless an equal object already has one.
+    /// Returns the link to an object's section. Adds the section, unless an identical object already has one.
     fn link(&mut self, path: &str, schema: &'a Value) -> String {
         if NESTED.contains(&path) {
             return format!("#{}", anchor("spec.generators[]"));
         }
         let (plain, about) = (without_descriptions(schema), descriptions(schema));
-        // The schemas of repeated templates don't have descriptions. Other objects may be equal by chance.
+        // The schemas of repeated templates don't have descriptions. Other objects may be identical only by
+        // chance.
         let is_same = |known: &Value, of: &Vec<String>| *known == plain && (about.is_empty() || *of == about);
         if let Some((_, _, link)) = self.known_objects.iter().find(|(known, of, _)| is_same(known, of)) {
             return link.strip_prefix(self.file).unwrap_or(link).to_owned();
@@ -204,7 +206,7 @@ fn row(name: &str, kind: String, support: Option<Support>, meaning: String) -> V
     [code(name), kind].into_iter().chain(support).chain([meaning]).collect()
 }
 
-/// Returns the descriptions of the fields of an object.
+/// Returns the descriptions of an object's fields.
 fn descriptions(schema: &Value) -> Vec<String> {
     let fields = schema.get("properties").and_then(Value::as_object).into_iter().flatten();
     fields.filter_map(|(_, field)| field.get("description")?.as_str()).map(str::to_owned).collect()

@@ -1,4 +1,5 @@
-//! Reference page of the HTTP API, generated from the OpenAPI description, which in turn is generated from the route table.
+//! Reference page for the HTTP API, generated from the OpenAPI description, which is generated from the route
+//! table.
 
 mod types;
 
@@ -25,7 +26,7 @@ A list has `items`, `next` and `total`. To get the next page, repeat the request
 returns a [Problem](#problem).
 ";
 
-/// Title of a group of routes, and the first parts of the group's paths.
+/// Title of each group of routes, and the first segments of the group's paths.
 const GROUPS: [(&str, &[&str]); 8] = [
     ("Routes for Applications", &["/api/v1/applications", "/api/v1/argoproj.io/applications"]),
     ("Routes for ApplicationSets", &["/api/v1/applicationsets", "/api/v1/argoproj.io/applicationsets"]),
@@ -37,7 +38,7 @@ const GROUPS: [(&str, &[&str]); 8] = [
     ("Routes for the process", &[""]),
 ];
 
-/// Returns the index of the group of a path.
+/// Returns the index of the group that contains a path.
 fn group_of(path: &str) -> usize {
     let is_in = |prefix: &&str| {
         path.strip_prefix(*prefix)

@@ -1,12 +1,12 @@
-//! Markdown of the generated pages.
+//! Markdown for the generated pages.
 
-/// Returns the anchor of a heading in the form that forges and mdBook generate.
+/// Returns a heading's anchor in the format that code forges and mdBook use.
 pub(super) fn anchor(heading: &str) -> String {
     let retained = heading.chars().filter(|c| c.is_alphanumeric() || "_- ".contains(*c));
     retained.collect::<String>().to_lowercase().replace(' ', "-")
 }
 
-/// Returns a text on one line, with `<` and `>` escaped outside code.
+/// Returns the text on a single line. Escapes `<` and `>` outside of code.
 pub(super) fn prose(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line = without_links(&line);
@@ -31,7 +31,7 @@ fn without_links(text: &str) -> String {
     line
 }
 
-/// Returns a text as the content of a table cell.
+/// Returns the text as the content of a table cell.
 pub(super) fn cell(text: &str) -> String {
     prose(text).replace('|', "\\|")
 }
@@ -39,7 +39,8 @@ pub(super) fn cell(text: &str) -> String {
 /// Maximum number of words in a table cell.
 const CELL_WORDS_MAX: usize = 20;
 
-/// Returns the meaning of a field for use in a table cell. Text that does not fit is added to `notes` as a list item.
+/// Returns a field's description for use in a table cell. Text that does not fit is added to `notes` as a
+/// list item.
 pub(super) fn meaning(name: &str, text: &str, notes: &mut String) -> String {
     let text = cell(text);
     let count = |text: &str| text.split_whitespace().count();
@@ -57,17 +58,17 @@ pub(super) fn meaning(name: &str, text: &str, notes: &mut String) -> String {
     format!("{start}.")
 }
 
-/// Returns a text as a sentence, with a full stop at the end.
+/// Returns the text as a sentence that ends with a full stop.
 pub(super) fn sentence(text: &str) -> String {
     end_sentence(&prose(text))
 }
 
-/// Returns Markdown that ends with a full stop.
+/// Adds a full stop to Markdown that doesn't end with one.
 fn end_sentence(text: &str) -> String {
     if text.is_empty() || text.ends_with(['.', ':', '!', '?']) { text.to_owned() } else { format!("{text}.") }
 }
 
-/// Returns a table. Cells are Markdown, with escaped pipes.
+/// Returns a table. The cells are Markdown in which pipes are escaped.
 pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let line = |cells: &[String]| format!("| {} |\n", cells.join(" | ")).replace("|  |", "| |");
     let header: Vec<String> = header.iter().map(|name| (*name).to_owned()).collect();
@@ -75,12 +76,12 @@ pub(super) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     [header, rule].iter().chain(rows).map(|cells| line(cells)).collect()
 }
 
-/// Returns a text as inline code.
+/// Returns the text as inline code.
 pub(super) fn code(text: &str) -> String {
     format!("`{text}`")
 }
 
-/// Returns the plural of a type name.
+/// Returns a type name's plural.
 pub(super) fn plural(kind: &str) -> String {
     match kind {
         "any value" => "any values".to_owned(),

@@ -1,4 +1,4 @@
-//! Reference page of the metrics, generated from the table that the exporter uses.
+//! Reference page for metrics, generated from the exporter's table.
 
 use tidegate_server::METRICS;
 

@@ -14,10 +14,10 @@ use std::path::Path;
 
 /// Environment variable that makes the test write the pages.
 const WRITE_VARIABLE: &str = "TIDEGATE_WRITE_REFERENCE";
-/// First lines of each page, after its heading.
+/// First lines of each page, below its heading.
 const NOTE: &str = "<!-- Generated: do not edit. `just reference` writes this page. -->";
 
-/// Returns all generated pages by file name.
+/// Returns all generated pages, by file name.
 fn pages() -> Vec<(String, String)> {
     let mut pages = vec![
         ("command-line-options.md".to_owned(), command_line::page()),
@@ -48,7 +48,7 @@ fn generated_pages_are_current() {
     assert!(stale.is_empty(), "stale pages in docs/reference: {stale:?}; write them with `just reference`");
 }
 
-/// Two headings on a page must not have the same anchor, because links would lead only to the first one.
+/// If two headings on a page had the same anchor, links would always lead to the first one.
 #[test]
 fn anchors_are_unique() {
     for (name, text) in pages() {

@@ -1,4 +1,4 @@
-//! Prepares a manifest for comparison: removes server fields, and checks the name and the namespace.
+//! Prepares a manifest for writing: removes server fields, and checks the name and the namespace.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey};
@@ -25,11 +25,12 @@ const SERVER_FIELDS: [&str; 9] = [
 pub(crate) struct PreparedManifest {
     pub(crate) key: ObjectKey,
     pub(crate) schema: Schema,
-    /// The manifest without server fields and nulls, with its namespace.
+    /// The manifest without server fields and nulls, and with its namespace.
     pub(crate) manifest: Object,
-    /// `metadata.resourceVersion` of the manifest, which is a precondition of a replacement; empty if absent.
+    /// `metadata.resourceVersion` of the manifest, which is a precondition for a replacement. Empty if
+    /// absent.
     pub(crate) expected_revision: String,
-    /// `metadata.uid` of the manifest, which is also a precondition; empty if absent.
+    /// `metadata.uid` of the manifest, which is also a precondition. Empty if absent.
     pub(crate) expected_uid: String,
 }
 
@@ -72,7 +73,7 @@ impl SimState {
         Ok(PreparedManifest { key, schema, manifest, expected_revision, expected_uid })
     }
 
-    /// Refuses a creation in a namespace that is absent or being deleted.
+    /// Refuses a creation in a namespace that doesn't exist or is being deleted.
     pub(crate) fn check_namespace(&self, key: &ObjectKey) -> Result<(), ClusterError> {
         if !key.namespace.is_empty() {
             let namespace = self.find(&ObjectKey::new("", "Namespace", "", &key.namespace));
@@ -130,7 +131,7 @@ fn check_name(key: &ObjectKey) -> Result<(), ClusterError> {
     if name.is_empty() {
         return Err(api_error::invalid(key, "metadata.name: Required value: name is required"));
     }
-    // Names of RBAC objects are mostly unrestricted: the server refuses only names that would break a URL
+    // Names of RBAC objects are mostly unrestricted. The server refuses only names that would break a URL
     // path.
     if key.group == "rbac.authorization.k8s.io" {
         let broken = name == "." || name == ".." || name.contains(['/', '%']);

@@ -1,10 +1,10 @@
-//! Errors with the messages of a real API server.
+//! Errors with the same messages as a real API server.
 
 use tidegate_model::{Gvk, ObjectKey};
 
 use crate::{ClusterError, ErrorKind, Refusal};
 
-/// Returns the plural of a kind in URLs and messages.
+/// Returns the plural of a kind, as used in URLs and messages.
 pub(crate) fn plural(kind: &str) -> String {
     let lower = kind.to_lowercase();
     if lower == "endpoints" {
@@ -18,7 +18,7 @@ pub(crate) fn plural(kind: &str) -> String {
     }
 }
 
-/// Returns `deployments.apps`, or `configmaps` for core kinds.
+/// Returns a resource such as `deployments.apps`, or `configmaps` for core kinds.
 pub(crate) fn resource(group: &str, kind: &str) -> String {
     let plural = plural(kind);
     if group.is_empty() { plural } else { format!("{plural}.{group}") }
@@ -98,8 +98,8 @@ pub(crate) fn version_mismatch(key: &ObjectKey, wanted: &str, found: &str) -> Cl
     precondition_failed(key, ("ResourceVersion", "have been modified"), wanted, found)
 }
 
-/// Returns the error for a failed precondition of a deletion. This error contains the kind instead of the
-/// resource, as on a real server.
+/// Returns the error for a failed precondition of a deletion. As on a real server, this error contains the
+/// kind instead of the resource.
 fn precondition_failed(
     key: &ObjectKey,
     (field, might): (&str, &str),
@@ -115,7 +115,7 @@ fn precondition_failed(
     ClusterError::new(ErrorKind::Conflict, text)
 }
 
-/// Returns `Deployment.apps "api" is invalid: spec.selector: Required value`.
+/// Returns an error such as `Deployment.apps "api" is invalid: spec.selector: Required value`.
 pub(crate) fn invalid(key: &ObjectKey, reason: &str) -> ClusterError {
     let kind = if key.group.is_empty() { key.kind.clone() } else { format!("{}.{}", key.kind, key.group) };
     ClusterError::new(ErrorKind::Invalid, format!("{kind} {:?} is invalid: {reason}", key.name))

@@ -67,8 +67,8 @@ impl SimState {
         Ok((*written.ok_or_else(|| api_error::not_found(key))?).clone())
     }
 
-    /// Transfers fields to the writer that other managers set with updates. Returns the next version of the
-    /// object, or `None` if nothing changes.
+    /// Transfers fields that other managers have set by updates to the writer. Returns the next version of
+    /// the object, or `None` if nothing changes.
     pub(crate) fn transfer_fields(
         &mut self,
         from: &[String],
@@ -94,7 +94,7 @@ impl SimState {
         prepared: PreparedManifest,
     ) -> Result<Draft, ClusterError> {
         let found = self.find(key).map(|stored| stored.object.clone());
-        // Checks last whether an object to create already exists, like a real server.
+        // Like a real server, check last whether the object to create already exists.
         let (existing, in_the_way) =
             if write_kind == WriteKind::Create { (None, found) } else { (found, None) };
         check_preconditions(request, &prepared, existing.as_deref(), write_kind)?;
@@ -135,7 +135,7 @@ impl SimState {
         }
     }
 
-    /// Sets the fields that the server gives to every new object.
+    /// Sets the fields that the server sets in every new object.
     pub(crate) fn assign_identity(&mut self, key: &ObjectKey, object: &mut Object) {
         let (uid, now) = (self.rng.uuid(), self.timestamp());
         let metadata = object.metadata_mut();
@@ -146,7 +146,7 @@ impl SimState {
         }
     }
 
-    /// Stores the draft, unless nothing changes or this is a dry run.
+    /// Stores the draft unless nothing changes or this is a dry run.
     fn store_draft(
         &mut self,
         draft: Draft,
@@ -229,8 +229,8 @@ fn check_finalizers(key: &ObjectKey, before: &Object, after: &Object) -> Result<
     Ok(())
 }
 
-/// Returns true if the change increases the generation, that is, if it changes a field outside `metadata` and `status`. The
-/// simulation's annotations count as well because they change how the controllers behave.
+/// Returns true if the change increases the generation, that is, if it changes a field outside `metadata` and
+/// `status`. The simulation's annotations count as well, because they change how the controllers behave.
 fn has_spec_changed(before: &Object, after: &Object) -> bool {
     !spec_fields(before).eq(spec_fields(after))
         || simulation_annotations(before) != simulation_annotations(after)
@@ -246,7 +246,7 @@ fn simulation_annotations(object: &Object) -> Vec<(&String, &Value)> {
     annotations.into_iter().flatten().filter(|(name, _)| name.starts_with(PREFIX)).collect()
 }
 
-/// Returns the address of a Service. The address remains the same when the Service is created again.
+/// Returns the IP address of a Service. The address remains the same when the Service is created again.
 fn cluster_ip(key: &ObjectKey) -> String {
     let number = digest(&Value::from(key.to_string()));
     format!("10.96.{}.{}", number % 256, 1 + (number >> 8) % 254)

@@ -1,4 +1,4 @@
-//! Audit of every external write that the cluster received, successful or refused.
+//! Audit of every external write that the cluster has received, whether successful or refused.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{ObjectKey, OperationId};
@@ -11,7 +11,7 @@ use crate::{ClusterError, ErrorKind};
 pub enum Verb {
     /// Server-side apply.
     Apply,
-    /// Creation by POST; an error if an object with that name exists.
+    /// Creation by POST, which is an error if an object with that name exists.
     Create,
     /// Replacement of the whole object.
     Update,
@@ -25,23 +25,23 @@ pub enum Verb {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AuditEntry {
-    /// Position in the audit, starting at 1, without gaps.
+    /// Position in the audit, starting at 1 and without gaps.
     pub sequence: u64,
     /// Kind of the write.
     pub verb: Verb,
     /// True for a dry run.
     pub dry_run: bool,
-    /// API group; empty for the core API.
+    /// API group. Empty for the core API.
     pub group: String,
     /// `kind` of the object.
     pub kind: String,
-    /// Namespace; empty for cluster-scoped objects.
+    /// Namespace. Empty for cluster-scoped objects.
     pub namespace: String,
     /// `metadata.name` of the object.
     pub name: String,
-    /// Operation that requested the write, if the request named an operation.
+    /// Operation that requested the write, if the request specified an operation.
     pub operation_id: Option<OperationId>,
-    /// HTTP status: 201 if the object was created, 200 for other success.
+    /// HTTP status: 201 if the object was created, 200 for other successes, or the status of the error.
     pub code: u16,
 }
 
@@ -61,7 +61,8 @@ pub(crate) struct WriteAttempt {
     pub(crate) operation: Option<OperationId>,
 }
 
-/// Audit entries since the cluster was opened. Earlier entries are on disk; only their number is kept here.
+/// Audit entries since the cluster was opened. Earlier entries are on disk, and only their number is kept
+/// here.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Audit {
     earlier_entries: u64,
@@ -69,12 +70,12 @@ pub(crate) struct Audit {
 }
 
 impl Audit {
-    /// Creates an audit whose first entry follows this sequence number.
+    /// Creates an audit whose first entry follows the given sequence number.
     pub(crate) fn starting_after(earlier_entries: u64) -> Self {
         Self { earlier_entries, entries: Vec::new() }
     }
 
-    /// Returns the entries after this sequence number.
+    /// Returns the entries after the given sequence number.
     pub(crate) fn entries_since(&self, sequence: u64) -> &[AuditEntry] {
         let start = usize::try_from(sequence.saturating_sub(self.earlier_entries)).unwrap_or(usize::MAX);
         self.entries.get(start..).unwrap_or_default()

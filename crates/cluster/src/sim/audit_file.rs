@@ -1,4 +1,5 @@
-//! Audit of earlier journals. The file is called `audit`, or `audit-<number>` after its oldest entries were dropped.
+//! Audit of earlier journals. The file is called `audit`, or `audit-<number>` once its oldest entries have
+//! been dropped.
 
 use std::fs::OpenOptions;
 use std::io::{self, BufRead as _, BufReader, BufWriter, Seek as _, SeekFrom, Write as _};
@@ -19,10 +20,11 @@ const FILE_NAME: &str = "audit";
 /// File with the audit of the writes before a snapshot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AuditFile {
-    /// Number of the journal whose snapshot created the file; 0 for the first file.
+    /// Number of the journal whose snapshot created the file, or 0 for the first file.
     #[serde(default, rename = "audit")]
     number: u64,
-    /// Number of valid bytes in the file. Any later bytes were written by a process that was killed before it wrote its snapshot.
+    /// Number of valid bytes in the file. Any bytes after that were written by a process that was killed
+    /// before it wrote its snapshot.
     #[serde(rename = "audit_bytes")]
     bytes: u64,
 }
@@ -40,8 +42,9 @@ impl AuditFile {
         }
     }
 
-    /// Adds the entries of a journal, before the snapshot with this number is written. `most` is the maximum
-    /// size of the existing file; if it is larger, the newest entries are copied to a new file.
+    /// Adds a journal's entries to the file, before the snapshot with the given number is written. `most` is
+    /// the maximum size of the existing file. If the file is larger, the newest entries are copied to a new
+    /// file.
     pub(crate) fn append_entries(
         self,
         dir: &Path,
@@ -49,7 +52,7 @@ impl AuditFile {
         entries: &[AuditEntry],
         most: u64,
     ) -> io::Result<Self> {
-        // Never truncate a file that a snapshot refers to: the snapshot remains valid until the next snapshot
+        // Never truncate a file that a snapshot refers to. The snapshot remains valid until the next snapshot
         // replaces it.
         let filed = if self.bytes > most { self.copy_newest_entries(dir, number, most / 2)? } else { self };
         let file = OpenOptions::new().create(true).append(true).mode(0o600).open(filed.path(dir))?;

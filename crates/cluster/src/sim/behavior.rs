@@ -7,24 +7,25 @@ use tidegate_model::{Object, parse_duration};
 
 use super::json::field;
 
-/// Prefix of all annotations of the simulation.
+/// Prefix of all annotations used by the simulation.
 pub const PREFIX: &str = "sim.tidegate.dev/";
 /// Time until each pod becomes ready, or until a Job's pod completes. For kinds without pods, the time until the object itself
 /// becomes ready.
 pub const READY_AFTER: &str = "sim.tidegate.dev/ready-after";
 /// Outcome of the object: `fail`, `never-ready`, `crashloop` or `stuck-deleting`.
 pub const OUTCOME: &str = "sim.tidegate.dev/outcome";
-/// Number of creations of the object that end in failure. Later creations have the configured `outcome` and
-/// succeed by default.
+/// Number of times that creating the object ends in failure. Later creations have the configured `outcome`
+/// and succeed by default.
 pub const FAIL_TIMES: &str = "sim.tidegate.dev/fail-times";
 
-/// Lines that the containers of a pod write, spread evenly over the pod's running time. Set on the pod or on its owner.
+/// Lines that a pod's containers write, spread evenly over the pod's running time. Set on the pod or on its
+/// owner.
 pub const LOGS: &str = "sim.tidegate.dev/logs";
 
 /// Outcome of an object that does not become healthy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The object fails in the way that is typical for its kind: a Job fails, a PersistentVolumeClaim is lost.
+    /// The object fails in the way that is typical of its kind: a Job fails, a PersistentVolumeClaim is lost.
     Fail,
     /// The object runs but never becomes ready.
     NeverReady,
@@ -41,18 +42,18 @@ const OUTCOMES: [(&str, Outcome); 4] = [
     ("stuck-deleting", Outcome::StuckDeleting),
 ];
 
-/// Behavior that the annotations of an object configure.
+/// Behavior configured by the annotations of an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behavior {
     /// Time until the object is ready.
     pub ready_after: Option<Duration>,
-    /// Outcome; `None` for success.
+    /// Outcome, or `None` for success.
     pub outcome: Option<Outcome>,
     /// Number of creations that fail.
     pub fail_times: u32,
 }
 
-/// Locations of annotations, in order of precedence.
+/// Locations of the annotations, in order of precedence.
 const ANNOTATION_PATHS: [&[&str]; 4] = [
     &["metadata", "annotations"],
     &["spec", "template", "metadata", "annotations"],
@@ -103,8 +104,8 @@ impl Behavior {
         Ok(())
     }
 
-    /// Returns the annotations that make a child behave like its owner. A stuck deletion is not inherited because it concerns
-    /// only the object itself.
+    /// Returns the annotations that make a child behave like its owner. A stuck deletion is not inherited,
+    /// because it concerns only the owner itself.
     pub(crate) fn child_annotations(self) -> impl Iterator<Item = (&'static str, String)> {
         let ready = self.ready_after.map(|time| (READY_AFTER, format!("{}ms", time.as_millis())));
         let outcome = self.outcome.filter(|outcome| *outcome != Outcome::StuckDeleting).and_then(|outcome| {

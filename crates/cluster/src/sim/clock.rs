@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_model::Timestamp;
 use tokio::time::Instant;
 
-/// A time source. The pure core doesn't need a clock: callers pass the time to every function.
+/// A time source. The pure core doesn't need a clock, because callers pass the time to every function.
 #[derive(Clone)]
 pub struct Clock {
     source: Source,
@@ -45,8 +45,8 @@ impl Clock {
         now + self.offset
     }
 
-    /// Returns the same clock, moved forward to `time` if it is behind. Without this adjustment, time would
-    /// stand still in a cluster that was last used with a clock further ahead, until this clock caught up.
+    /// Returns the same clock, moved forward to `time` if it is behind. If the cluster was last used with a
+    /// clock that was further ahead, its time would otherwise stand still until this clock caught up.
     pub(crate) fn starting_no_earlier_than(self, time: Timestamp) -> Self {
         let offset = self.offset.saturating_add(time.since(self.now()));
         Self { offset, ..self }

@@ -1,4 +1,5 @@
-//! The simulated cluster behind the engine's [`Cluster`] interface: adds latency, wakes watchers and persists writes.
+//! The simulated cluster behind the engine's [`Cluster`] interface. It adds latency, wakes watchers and
+//! persists writes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -24,23 +25,24 @@ use crate::{
 
 /// A simulated Kubernetes behind the [`Cluster`] trait.
 ///
-/// Each call does its work in one step between two waits. A call that is dropped while it waits has therefore
-/// either taken effect completely or was never received. There is no background task: controllers run during
-/// calls and watches, each step at its own time.
+/// Each call does its work in one step between two waits. If a call is dropped while it waits, it has either
+/// taken effect completely or was never received. There is no background task: controllers run during calls
+/// and watches, each step at its own time.
 #[derive(Clone, Debug)]
 pub struct SimCluster {
     shared: Arc<SharedState>,
 }
 
 impl SimCluster {
-    /// Creates a cluster in memory. The cluster is dropped with its last handle.
+    /// Creates a cluster in memory. The cluster is dropped together with its last handle.
     pub fn in_memory(config: SimConfig, clock: Clock) -> Self {
         let state = SimState::new(config, clock.now());
         Self::with_state(state, None, clock)
     }
 
-    /// Opens a cluster that is stored in its own folder; creates the folder if absent. Acknowledged writes survive even if the
-    /// process is killed. The caller must ensure that only one process has the folder open at a time.
+    /// Opens a cluster that is stored in its own folder, and creates the folder if it doesn't exist.
+    /// Acknowledged writes survive even if the process is killed. The caller must ensure that only one
+    /// process has the folder open at a time.
     pub fn open(dir: &Path, config: SimConfig, clock: Clock) -> Result<Self, SimError> {
         let (journal, state) = Journal::open(dir, config, clock.now())?;
         let clock = clock.starting_no_earlier_than(state.now);
@@ -61,8 +63,8 @@ impl SimCluster {
         Self { shared: Arc::new(SharedState { inner, clock, latency, schedule: watch::Sender::new(0) }) }
     }
 
-    /// Returns every write since the cluster was created, in order. A cluster stored in a folder returns only the newest writes;
-    /// [`read_audit`](super::read_audit) also reads earlier writes.
+    /// Returns every write since the cluster was created, in order. A cluster stored in a folder returns only
+    /// the newest writes. To read earlier writes as well, use [`read_audit`](super::read_audit).
     pub fn audit(&self) -> Vec<AuditEntry> {
         self.shared.lock().state.audit().to_vec()
     }
@@ -92,7 +94,7 @@ impl SimCluster {
         self.run_call(|inner, now| inner.write(now, &write)).await
     }
 
-    /// Runs a call, with half of the latency before the work and half after it.
+    /// Runs a call. Half of the latency passes before the work and half after it.
     async fn run_call<T>(
         &self,
         act: impl FnOnce(&mut ClusterState, Timestamp) -> Result<T, ClusterError>,

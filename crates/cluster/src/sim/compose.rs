@@ -27,7 +27,7 @@ pub(crate) enum WriteKind {
 /// Annotation in which client-side apply stores the manifest that it applied last.
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Stores a manifest in its own annotation, for the next client-side apply.
+/// Stores a manifest in the manifest's own annotation, for the next client-side apply.
 pub(crate) fn store_last_applied(manifest: &mut Object) {
     let text = format!("{}\n", manifest.as_value());
     manifest.set_annotation(LAST_APPLIED, text);
@@ -38,7 +38,7 @@ impl WriteKind {
         if matches!(self, Self::Apply { .. }) { Operation::Apply } else { Operation::Update }
     }
 
-    /// Returns false for server-side apply, which needs the name in advance.
+    /// Returns false for server-side apply, which needs to know the name in advance.
     pub(crate) fn can_generate_names(self) -> bool {
         !matches!(self, Self::Apply { .. })
     }
@@ -80,7 +80,7 @@ pub(crate) fn compose_object(
     }
 }
 
-/// Returns the fields of a manifest that its writer owns: all fields except those that identify the object.
+/// Returns the fields in a manifest that its writer owns: all fields except those that identify the object.
 fn owned_fields(key: &ObjectKey, schema: Schema, manifest: &Object) -> Result<Fields, ClusterError> {
     let empty = Map::new();
     let fields = manifest.as_value().as_object().unwrap_or(&empty);
@@ -165,7 +165,7 @@ fn compose_patch(
     Ok(object)
 }
 
-/// Fields of `metadata` that a replacement keeps, because only the server writes them.
+/// Fields of `metadata` that a replacement preserves, because only the server writes them.
 const PRESERVED_METADATA_FIELDS: [&str; 7] = [
     "uid",
     "resourceVersion",
@@ -175,7 +175,8 @@ const PRESERVED_METADATA_FIELDS: [&str; 7] = [
     "deletionGracePeriodSeconds",
     "generateName",
 ];
-/// Fields of `spec` that a replacement keeps if the manifest omits them, because the server allocated their values.
+/// Fields of `spec` that a replacement preserves if the manifest omits them, because the server allocated
+/// their values.
 const ALLOCATED_SPEC_FIELDS: [(&str, &str); 4] = [
     ("Service", "clusterIP"),
     ("PersistentVolumeClaim", "volumeName"),
@@ -212,7 +213,7 @@ fn compose_put(
                 object.section_mut("spec").insert((*field).to_owned(), value);
             }
         }
-        // The writer of a replacement owns the fields that it changes now or has changed earlier.
+        // The writer of a replacement owns the fields that it is changing now or has changed earlier.
         retain_changed(schema, &mut mine, object.as_value(), existing.as_value(), "");
         if let Some(before) = owners.own_fields(writer) {
             let mut before = before.clone();

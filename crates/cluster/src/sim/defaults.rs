@@ -1,5 +1,5 @@
-//! Default values of omitted fields, limited to fields that the simulation or a health rule reads. No manager
-//! owns a default value.
+//! Default values for omitted fields, limited to fields that the simulation or a health rule reads. Default
+//! values aren't owned by any manager.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Object, ObjectKey};
@@ -18,7 +18,7 @@ fn fill_missing_fields(fields: &mut Map<String, Value>, defaults: Value) {
     }
 }
 
-/// Adds the defaults of an object. `address` returns the cluster IP of a Service.
+/// Adds the defaults to an object. `address` returns the cluster IP of a Service.
 pub(crate) fn fill_defaults(key: &ObjectKey, object: &mut Object, address: impl FnOnce() -> String) {
     let defaults = match (key.group.as_str(), key.kind.as_str()) {
         ("", "Namespace") => json!({
@@ -50,7 +50,7 @@ pub(crate) fn fill_defaults(key: &ObjectKey, object: &mut Object, address: impl 
     fill_missing_fields(object.fields_mut(), defaults);
 }
 
-/// Returns the defaults of an update strategy. Only rolling updates have details.
+/// Returns the defaults for an update strategy. Only rolling updates have details.
 fn rolling_update_defaults(object: &Object, field: &str, details: Value) -> Value {
     match object.text(&format!("/spec/{field}/type")) {
         "" | "RollingUpdate" => json!({"spec": {field: {"type": "RollingUpdate", "rollingUpdate": details}}}),
@@ -81,8 +81,8 @@ fn stateful_set_defaults(object: &Object) -> Value {
     defaults
 }
 
-/// Returns the defaults of a Job. A Job with a parallelism but without completions is a work queue: it is complete as soon as one
-/// pod succeeds.
+/// Returns the defaults for a Job. A Job with a parallelism but without completions is a work queue: it is
+/// complete as soon as one pod succeeds.
 fn job_defaults(object: &Object) -> Value {
     let spec = match (object.pointer("/spec/completions"), object.pointer("/spec/parallelism")) {
         (None, Some(_)) => json!({"backoffLimit": 6, "suspend": false}),

@@ -9,11 +9,11 @@ use super::json::is_deleting;
 use super::{SimState, api_error, kinds};
 use crate::{ClusterError, DeleteRequest, DeleteResult, Propagation};
 
-/// Finalizer that keeps an owner until its dependents are deleted.
+/// Finalizer that keeps an owner until its dependents have been deleted.
 pub(crate) const FOREGROUND_FINALIZER: &str = "foregroundDeletion";
-/// Finalizer that keeps an owner until its dependents are orphaned.
+/// Finalizer that keeps an owner until its dependents have been orphaned.
 pub(crate) const ORPHAN_FINALIZER: &str = "orphan";
-/// Finalizer that keeps a custom resource definition until its objects are deleted.
+/// Finalizer that keeps a custom resource definition until its objects have been deleted.
 pub(crate) const CLEANUP_FINALIZER: &str = "customresourcecleanup.apiextensions.k8s.io";
 /// Finalizer that keeps an object with a stuck deletion forever. As in a real cluster, the object is deleted
 /// once the finalizer is removed manually.
@@ -61,7 +61,7 @@ impl SimState {
         wanted.into_iter().filter(|(add, _)| *add).map(|(_, name)| name).collect()
     }
 
-    /// Returns true if a deleted object would remain for some time.
+    /// Returns true if an object would continue to exist for some time after its deletion.
     fn is_deletion_delayed(&self, key: &ObjectKey, propagation: Propagation) -> bool {
         let has_finalizers = self.find(key).is_some_and(|stored| stored.object.finalizers().next().is_some());
         has_finalizers
@@ -117,7 +117,7 @@ impl SimState {
         }
     }
 
-    /// Removes an owner's UID from all its dependents.
+    /// Removes an owner's UID from the owner references of all its dependents.
     pub(crate) fn orphan_dependents(&mut self, uid: &str) {
         let children: Vec<ObjectKey> = self.children(uid).map(|(key, _)| key.clone()).collect();
         for key in children {
@@ -134,7 +134,8 @@ impl SimState {
         }
     }
 
-    /// Returns true if removing a finalizer changes something: the object exists, has the expected UID, and has the finalizer.
+    /// Returns true if removing a finalizer would change something: the object exists, has the expected UID,
+    /// and has the finalizer.
     pub(crate) fn has_finalizer(&self, key: &ObjectKey, uid: &str, finalizer: &str) -> bool {
         let found = self.find(key).filter(|stored| uid.is_empty() || stored.object.uid() == uid);
         found.is_some_and(|stored| stored.object.has_finalizer(finalizer))

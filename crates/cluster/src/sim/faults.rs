@@ -1,4 +1,4 @@
-//! Faults, drawn from the seed so that a failing run can be repeated exactly.
+//! Faults, drawn from the seed so that a failing run can be reproduced exactly.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ pub struct Faults {
     pub conflict: f64,
     /// A call is refused with 429.
     pub too_many_requests: f64,
-    /// Delay that a 429 response asks the client to wait.
+    /// Delay that a 429 response asks the client to observe.
     pub retry_after: Duration,
     /// A call fails with 500 and nothing is written.
     pub server_error: f64,
@@ -26,7 +26,7 @@ pub struct Faults {
     pub watch_dropped: f64,
     /// A watch event is delivered twice.
     pub watch_repeated: f64,
-    /// A list is older than the newest write, or a watch event is late.
+    /// A list is older than the newest write, or a watch event is delayed.
     pub stale_read: f64,
     /// A watch ends with the error 410.
     pub gone: f64,
@@ -55,7 +55,7 @@ impl Faults {
     }
 }
 
-/// Fault of one call.
+/// Fault that affects one call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum CallFault {
     Conflict,
@@ -87,7 +87,7 @@ impl CallFault {
     }
 }
 
-/// Fault of one watch event.
+/// Fault that affects one watch event.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct EventFault {
     pub(crate) is_dropped: bool,
@@ -96,7 +96,7 @@ pub(crate) struct EventFault {
     pub(crate) is_gone: bool,
 }
 
-/// Generator of faults. It is not stored on disk because faults are not part of the simulated state.
+/// Generator of faults. It is not stored on disk, because faults are not part of the simulated state.
 #[derive(Clone, Debug)]
 pub(crate) struct FaultInjector {
     faults: Faults,
@@ -131,7 +131,7 @@ impl FaultInjector {
         all.into_iter().find(|(probability, _)| self.rng.chance(*probability)).map(|(_, fault)| fault)
     }
 
-    /// Returns the number of newest changes that a list omits.
+    /// Returns the number of most recent changes that a list omits.
     pub(crate) fn draw_staleness(&mut self) -> u64 {
         if self.rng.chance(self.faults.stale_read) { 1 + self.rng.below(5) } else { 0 }
     }

@@ -1,8 +1,8 @@
-//! Sets of fields as in `managedFields` (FieldsV1), with which server-side apply records ownership.
+//! Sets of fields as in `managedFields` (FieldsV1), which server-side apply uses to record ownership.
 //!
-//! A set is a tree. `f:name` is a field of a map, `k:{…}` is an item of a keyed list, `v:"…"` is an item of a set, and `.` is the
-//! item or the map itself. A node without children covers everything below it. If such a node is a `k:{…}`, it represents several
-//! items with the same key.
+//! A set is a tree. `f:name` is a field of a map, `k:{…}` is an item of a keyed list, `v:"…"` is an item of a
+//! set, and `.` is the item or the map itself. A node without children covers everything below it. A `k:{…}`
+//! node without children represents several items with the same key.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ use super::schema::{ListKind, Schema, item_key};
 /// A set of fields in the FieldsV1 format.
 pub(crate) type Fields = Map<String, Value>;
 
-/// Error for a list that contains an item without its key.
+/// Error for a list that contains an item without the fields of its key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct AmbiguousList(pub(crate) String);
 
@@ -51,7 +51,7 @@ fn fields_of_list(schema: Schema, name: &str, items: &[Value]) -> Result<Fields,
                 let mut below =
                     item.as_object().map(|map| fields_of(schema, map)).transpose()?.unwrap_or_default();
                 below.insert(".".to_owned(), Value::Object(Fields::new()));
-                // Items that share a key are recorded as a whole, like on a real server.
+                // As on a real server, items that share a key are recorded as a whole.
                 let is_repeated = fields.contains_key(&key);
                 fields.insert(key, Value::Object(if is_repeated { Fields::new() } else { below }));
             }
@@ -91,12 +91,12 @@ fn child_value<'a>(schema: Schema, value: &'a Value, name: &str, parent: &str) -
     }
 }
 
-/// Returns the field name of a node. The name determines the merge rule.
+/// Returns the field name of a node, which determines the merge rule.
 fn field_name<'a>(name: &'a str, parent: &'a str) -> &'a str {
     name.strip_prefix("f:").unwrap_or(parent)
 }
 
-/// Returns the paths that are in both sets and whose values differ between `applied` and `live`.
+/// Returns the paths that are in both sets and for which `applied` and `live` have different values.
 pub(crate) fn conflicting_paths(
     schema: Schema,
     mine: &Fields,

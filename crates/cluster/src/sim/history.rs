@@ -1,4 +1,4 @@
-//! Recent changes to the objects of each kind. Watches are served from them.
+//! Recent changes to the objects of each kind, from which watches are served.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub(crate) struct Change {
     /// The cluster's resource version directly after the change.
     pub(crate) revision: u64,
     pub(crate) is_deleted: bool,
-    /// The object after the change. If the object was deleted, its last state.
+    /// The object after the change, or its last state if it was deleted.
     pub(crate) object: Arc<Object>,
     /// The object before the change, for reconstructing an older list.
     pub(crate) previous: Option<Arc<Object>>,
@@ -19,12 +19,12 @@ pub(crate) struct Change {
 
 #[derive(Clone, Debug, Default)]
 struct KindHistory {
-    /// Newest revision whose changes have been dropped.
+    /// Newest revision up to which changes have been dropped.
     dropped_up_to: u64,
     changes: VecDeque<Change>,
 }
 
-/// Recent changes. They are not stored on disk: like a restarted API server, a reopened cluster starts with
+/// Recent changes. They are not stored on disk. Like a restarted API server, a reopened cluster starts with
 /// an empty history and returns Gone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct History {
@@ -34,7 +34,7 @@ pub(crate) struct History {
     kinds: BTreeMap<GroupKind, KindHistory>,
 }
 
-/// Error for a resource version that is older than the history.
+/// Error that is returned if a resource version is older than the history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ExpiredRevision;
 
@@ -75,12 +75,13 @@ impl History {
         Ok(changes.into_iter().flatten())
     }
 
-    /// Returns the revision of the newest change of a kind, or 0 if the history has no change of that kind.
+    /// Returns the revision of the newest change to a kind, or 0 if the history contains no change to that
+    /// kind.
     pub(crate) fn newest_revision(&self, kind: &GroupKind) -> u64 {
         self.kinds.get(kind).and_then(|track| track.changes.back()).map_or(0, |change| change.revision)
     }
 
-    /// Returns the newest `count` changes of a kind, newest first.
+    /// Returns the most recent `count` changes to a kind, newest first.
     pub(crate) fn newest_changes(&self, kind: &GroupKind, count: u64) -> impl Iterator<Item = &Change> {
         let count = usize::try_from(count).unwrap_or(usize::MAX);
         self.kinds.get(kind).into_iter().flat_map(|track| track.changes.iter().rev()).take(count)

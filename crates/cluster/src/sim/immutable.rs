@@ -20,7 +20,7 @@ const IMMUTABLE_FIELDS: &[(&str, &str, &[&str])] = &[
     ("apiextensions.k8s.io", "CustomResourceDefinition", &["/spec/group", "/spec/scope", "/spec/names/kind"]),
 ];
 
-/// Kinds whose `spec` is immutable, except for these fields.
+/// Kinds whose `spec` is immutable except for the listed fields.
 const MUTABLE_SPEC_FIELDS: &[(&str, &str, &[&str])] = &[
     (
         "apps",
@@ -87,7 +87,7 @@ pub(crate) fn check_immutable_fields(
     Ok(())
 }
 
-/// Returns the same error that the client builds from a real server's refusal.
+/// Returns the same error that the client would build from a real server's refusal.
 fn immutable_field_error(key: &ObjectKey, field: &str, reason: &str, except: &[&str]) -> ClusterError {
     let mutable_subfields = except.iter().map(|name| format!("{field}.{name}")).collect();
     let immutable = ImmutableField { field: field.to_owned(), mutable_subfields };

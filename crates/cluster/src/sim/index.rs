@@ -1,4 +1,4 @@
-//! Indexes of the objects. They are derived from the objects, and never stored on disk.
+//! Indexes of the objects. They are derived from the objects and never stored on disk.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use super::json::field;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Index {
-    /// Dependents by their owner's UID.
+    /// Dependents, by the UID of their owner.
     children: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Objects by the application in their tracking ID.
+    /// Objects, by the application in their tracking ID.
     tracked: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Objects by the application in their default tracking label.
+    /// Objects, by the application in their default tracking label.
     labeled: BTreeMap<String, BTreeSet<ObjectKey>>,
-    /// Number of objects by namespace.
+    /// Number of objects in each namespace.
     object_counts: BTreeMap<String, usize>,
 }
 
@@ -100,7 +100,7 @@ fn owner_uids(object: &Object) -> impl Iterator<Item = &str> {
     owners.into_iter().flatten().filter_map(|owner| owner.get("uid")?.as_str())
 }
 
-/// Returns the application from the tracking ID.
+/// Returns the application in the object's tracking ID.
 fn tracking_application(object: &Object) -> Option<&str> {
     object.annotation(annotations::TRACKING_ID)?.split_once(':').map(|(application, _)| application)
 }

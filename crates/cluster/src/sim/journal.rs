@@ -1,4 +1,4 @@
-//! Persistence of a simulated cluster: a journal of received writes, with periodic snapshots.
+//! Persistence of a simulated cluster: a journal of the writes that it received, with periodic snapshots.
 //!
 //! The folder contains `snapshot`, which contains the number of its journal; the journal `journal-<number>`;
 //! an audit of earlier writes (`audit_file.rs`); and `reached`, which contains the length of the journal
@@ -7,7 +7,7 @@
 //! the process is killed. The journal is not synced to disk, because a rehearsal doesn't have to survive a
 //! power failure.
 //!
-//! The files contain the cluster's objects, including Secrets, so only their owner may read them.
+//! The files contain the cluster's objects, including Secrets, so only the files' owner may read them.
 //!
 //! An incomplete last line is a torn tail and is cut off, unless this makes the journal shorter than its
 //! stored length. Any other damage is an error that reports the line number.
@@ -33,13 +33,13 @@ use super::snapshot::{Snapshot, SnapshotRef};
 use super::write::Write;
 use super::{SimConfig, SimState};
 
-/// Minimum length of a journal before a snapshot replaces it; the journal must also be longer than the
-/// snapshot. This way, opening a cluster takes milliseconds, and the cluster writes a snapshot only after at
-/// least as many bytes of journal entries.
+/// Minimum length of a journal before a snapshot replaces it. The journal must also be longer than the
+/// snapshot. As a result, opening a cluster takes milliseconds, and a snapshot is written only after at least
+/// as many bytes of journal entries.
 const JOURNAL_BYTES_MIN: u64 = 256 * 1024;
 const SNAPSHOT_NAME: &str = "snapshot";
 
-/// A line of a journal.
+/// Line of a journal.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Entry {
@@ -48,7 +48,7 @@ enum Entry {
     /// The cluster was opened with another configuration.
     Configure { now: Timestamp, config: SimConfig },
     /// The cluster received a write. The line includes the write's audit entry, so that the audit can be read
-    /// without a replay.
+    /// without replaying the writes.
     Write { now: Timestamp, write: Box<Write>, fault: Option<CallFault>, audit: Vec<AuditEntry> },
 }
 
@@ -106,7 +106,7 @@ fn journal_path(dir: &Path, number: u64) -> PathBuf {
     dir.join(format!("journal-{number}"))
 }
 
-/// Opens a file for appending. If the file does not exist, creates it with access for its owner only.
+/// Opens a file for appending. If the file does not exist, creates it so that only its owner can access it.
 fn open_for_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).mode(0o600).open(path)
 }
@@ -121,8 +121,8 @@ fn read_snapshot<State: DeserializeOwned>(
     Ok(Some((file, byte_length(&bytes))))
 }
 
-/// Reads the journal of a snapshot. Returns its valid length in bytes. `reached` is the length that was stored before the
-/// snapshot was read.
+/// Reads the journal that belongs to a snapshot. Returns its valid length in bytes. `reached` is the length
+/// that was stored before the snapshot was read.
 fn read_journal<T: DeserializeOwned>(
     dir: &Path,
     reached: JournalLength,
@@ -143,14 +143,14 @@ fn read_journal<T: DeserializeOwned>(
         lines = line;
         take(line, entry)
     })?;
-    // A first journal without its first line is ignored, because it doesn't say which cluster to create.
+    // If the first journal has no first line, it is ignored, because it doesn't say which cluster to create.
     if snapshot.is_some() || lines > 0 {
         reached.check_journal(&path, snapshot.unwrap_or(0), bytes, lines)?;
     }
     Ok(bytes)
 }
 
-/// Returns true if a folder contains at least a part of a stored cluster.
+/// Returns true if a folder contains at least part of a stored cluster.
 pub fn has_stored_cluster(dir: &Path) -> Result<bool, SimError> {
     let snapshot = dir.join(SNAPSHOT_NAME);
     Ok(snapshot.try_exists().map_err(io_error(&snapshot))? || !is_new_folder(dir)?)
@@ -182,8 +182,8 @@ fn check_format(path: &Path, found: u32) -> Result<(), SimError> {
     if found == FORMAT_VERSION { Ok(()) } else { Err(SimError::Format { path: path.to_owned(), found }) }
 }
 
-/// State of a cluster that is being restored from a journal. Without a snapshot, the journal's first line
-/// contains the configuration.
+/// State of a cluster that is being restored from a journal. If there is no snapshot, the journal's first
+/// line contains the configuration.
 struct Replay<'a> {
     path: &'a Path,
     state: Option<SimState>,
@@ -205,7 +205,7 @@ impl Replay<'_> {
             (Entry::Write { now, write, fault, audit }, Some(state)) => {
                 state.advance(now);
                 let before = state.audit.last_sequence();
-                // The replay reproduces refusals as well.
+                // The replay also reproduces refusals.
                 let _ = state.execute(&write, fault);
                 if state.audit.entries_since(before) != audit.as_slice() {
                     return Err(damaged("the write has a different outcome than recorded"));
@@ -267,7 +267,8 @@ impl Journal {
         Ok(state)
     }
 
-    /// Persists a write that was just executed. The write must not be acknowledged before.
+    /// Persists a write that was just executed. The write must not be acknowledged before this function
+    /// returns.
     pub(crate) fn persist_write(
         &mut self,
         state: &mut SimState,
@@ -292,12 +293,13 @@ impl Journal {
         self.length_file.write(self.number, self.bytes)
     }
 
-    /// Starts a new journal after a snapshot. The rename makes the new snapshot and journal valid.
+    /// Starts a new journal after a snapshot. Renaming the snapshot makes both the new snapshot and the new
+    /// journal valid.
     fn rotate(&mut self, state: &SimState) -> io::Result<()> {
         self.rotate_with_limit(AUDIT_FILE_BYTES_MAX, state)
     }
 
-    /// Does the same as `rotate`, with a custom size limit for the audit file.
+    /// Does the same as `rotate`, but with a custom size limit for the audit file.
     pub(crate) fn rotate_with_limit(&mut self, filed_bytes: u64, state: &SimState) -> io::Result<()> {
         let number = self.number + 1;
         let file = open_for_append(&journal_path(&self.dir, number))?;
@@ -326,7 +328,7 @@ fn remove_stale_files(dir: &Path, number: u64, filed: AuditFile) {
         let name = entry.file_name();
         let name = name.to_string_lossy();
         if (is_journal(&name) || audit_file::is_audit_file(&name)) && !named.contains(&entry.path()) {
-            // A leftover file only takes up space, and is removed the next time the cluster is opened.
+            // A leftover file only takes up space. It is removed the next time the cluster is opened.
             let _ = fs::remove_file(entry.path());
         }
     }

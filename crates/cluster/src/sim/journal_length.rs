@@ -1,8 +1,9 @@
-//! Stored length of the journal: the file `reached`, with one line of fixed length that is overwritten after every journal entry.
+//! Stored length of the journal: the file `reached`, which has a single line of fixed length that is
+//! overwritten after every journal entry.
 //!
-//! The line is written after the journal entry, so a killed process leaves a journal that is at least as long
-//! as the line says. A shorter journal must have been truncated by something else. Without this file,
-//! truncation would look like a torn tail.
+//! The line is written after the journal entry. If the process is killed, the journal is therefore at least
+//! as long as the line says. If a journal is shorter, something else must have truncated it. Without this
+//! file, a truncated journal would look like one with a torn tail.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -24,9 +25,9 @@ pub(crate) struct JournalLength {
 }
 
 impl JournalLength {
-    /// Reads the stored length in a folder; returns the default if the file is absent. If another process may
-    /// be writing, call this before reading the journal, so that the journal is at least as long as the
-    /// returned length.
+    /// Reads the stored length in a folder, or returns the default if the file doesn't exist. If another
+    /// process may be writing, call this function before reading the journal, so that the journal is at least
+    /// as long as the returned length.
     pub(crate) fn load(dir: &Path) -> Result<Self, SimError> {
         let path = dir.join(FILE_NAME);
         let mut read = Self::read(&path);
@@ -55,8 +56,8 @@ impl JournalLength {
         Ok(Self { journal, bytes })
     }
 
-    /// Refuses a journal that is shorter than the stored length. Ignores the stored length of an earlier
-    /// journal, because a newer journal has replaced it.
+    /// Refuses a journal that is shorter than the stored length. If the stored length belongs to an earlier
+    /// journal, it is ignored, because a newer journal has replaced that one.
     pub(crate) fn check_journal(
         self,
         path: &Path,
@@ -79,7 +80,7 @@ impl JournalLength {
     }
 }
 
-/// The open length file, which stays open as long as the journal.
+/// The open length file, which stays open for as long as the journal.
 #[derive(Debug)]
 pub(crate) struct JournalLengthFile(File);
 
@@ -89,8 +90,8 @@ impl JournalLengthFile {
         OpenOptions::new().create(true).write(true).truncate(false).mode(0o600).open(path).map(Self)
     }
 
-    /// Writes the current length of a journal. Always writes the same number of bytes in one call, so a killed process never
-    /// leaves a partial line.
+    /// Writes the current length of a journal. Always writes the same number of bytes in one call, so a
+    /// killed process never leaves a partial line behind.
     pub(crate) fn write(&self, journal: u64, bytes: u64) -> io::Result<()> {
         let line = format_line(&format!("{journal:020} {bytes:020}"))?;
         debug_assert_eq!(byte_length(&line), 53);

@@ -17,7 +17,7 @@ pub(crate) fn field<'a>(object: &'a Object, path: &[&str]) -> Option<&'a Value> 
     path.iter().try_fold(object.as_value(), |value, name| value.get(*name))
 }
 
-/// Returns the string at a path of fields, or an empty string if the field is absent.
+/// Returns the string at a path of fields, or an empty string if the field doesn't exist.
 pub(crate) fn text_field<'a>(object: &'a Object, path: &[&str]) -> &'a str {
     field(object, path).and_then(Value::as_str).unwrap_or_default()
 }
@@ -50,12 +50,12 @@ pub(crate) fn int_at(object: &Object, pointer: &str, default: i64) -> i64 {
     object.integer(pointer).unwrap_or(default)
 }
 
-/// Returns the map at a pointer; empty if it is absent or has another type.
+/// Returns the map at a pointer, or an empty map if it doesn't exist or has another type.
 pub(crate) fn map_at(object: &Object, pointer: &str) -> Map<String, Value> {
     object.pointer(pointer).and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
-/// Returns the list at a pointer; empty if it is absent or has another type.
+/// Returns the list at a pointer, or an empty list if it doesn't exist or has another type.
 pub(crate) fn list_at<'a>(object: &'a Object, pointer: &str) -> &'a [Value] {
     object.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
@@ -72,7 +72,8 @@ pub(crate) fn drop_nulls(value: &mut Value) {
     }
 }
 
-/// Returns a condition for a status. Keeps the last transition time if the condition's status is unchanged.
+/// Returns a condition for a status. If the status of the condition is unchanged, keeps its last transition
+/// time.
 pub(crate) fn build_condition(
     object: &Object,
     kind: &str,
@@ -96,7 +97,7 @@ pub(crate) fn build_condition(
     condition
 }
 
-/// Returns true if an object has a condition with this status.
+/// Returns true if an object has a condition with the given status.
 pub(crate) fn has_condition(object: &Object, kind: &str, status: &str) -> bool {
     list_at(object, "/status/conditions")
         .iter()

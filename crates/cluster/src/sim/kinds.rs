@@ -14,7 +14,8 @@ struct CustomKind {
     has_status_subresource: bool,
 }
 
-/// Custom kinds by their definitions. They are derived from the definitions in the cluster, and never stored on disk.
+/// Custom kinds, by their definitions. They are derived from the definitions in the cluster and never stored
+/// on disk.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Kinds {
     discovery: Discovery,
@@ -42,7 +43,7 @@ impl Kinds {
         &self.discovery
     }
 
-    /// Returns true if objects of the kind are namespaced; `None` if this version is not served.
+    /// Returns true if objects of the kind are namespaced. `None` if this version is not served.
     pub(crate) fn is_namespaced(&self, gvk: &Gvk) -> Option<bool> {
         let info = self.discovery.get(&gvk.group_kind())?;
         info.versions.contains(&gvk.version).then_some(info.namespaced)
@@ -69,7 +70,7 @@ impl Kinds {
         found.map(|(kind, _)| kind.clone())
     }
 
-    /// Starts to serve the kind of an established definition. A built-in kind cannot be redefined.
+    /// Starts serving the kind of an established definition. Built-in kinds cannot be redefined.
     pub(crate) fn register(&mut self, definition: &Object) {
         let kind = defined_kind(definition);
         if !has_condition(definition, "Established", "True")

@@ -1,4 +1,4 @@
-//! Line format of a stored cluster's files, and errors when reading them.
+//! Line format of a stored cluster's files, and the errors that can occur when they are read.
 
 use std::fs::{self, File};
 use std::io::{self, BufRead as _, BufReader, BufWriter, Read as _, Seek as _, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 
-/// Version of the file format. Must be increased if the same writes would lead to another state, or if the layout of the files
-/// changes.
+/// Version of the file format. It must be increased if the same writes would lead to a different state, or if
+/// the layout of the files changes.
 pub(crate) const FORMAT_VERSION: u32 = 1;
-/// Error when opening or reading a stored cluster.
+/// Error that is returned when a stored cluster is opened or read.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
     /// An operating system error.
@@ -21,7 +21,7 @@ pub enum SimError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The content of a file is damaged.
+    /// The contents of a file are damaged.
     #[error("{} is damaged in line {line}: {why}; the simulated cluster cannot be restored from it; restore a copy, or start with an empty cluster: \
          `tidegate sim reset`", path.display())]
     Damaged {
@@ -36,7 +36,7 @@ pub enum SimError {
     #[error("{} is missing, and the simulated cluster cannot be restored without it; put it back, or start with an empty cluster: `tidegate sim \
          reset`", path.display())]
     Missing {
-        /// Path where the file should be.
+        /// Path at which the file should be.
         path: PathBuf,
     },
     /// The files were written in the format of another version of the simulation.
@@ -54,10 +54,10 @@ pub enum SimError {
 const FILE_MAX_BYTES: u64 = 1 << 30;
 
 /// Maximum length of a journal's first line, which contains a configuration. A journal with a longer first
-/// line counts as existing, and opening it reports the damage.
+/// line is treated as existing, and opening it reports the damage.
 const FIRST_LINE_MAX_BYTES: u64 = 64 * 1024;
 
-/// Opens a file for reading; `None` if it does not exist.
+/// Opens a file for reading. Returns `None` if it does not exist.
 fn open_file(path: &Path) -> Result<Option<File>, SimError> {
     let found = match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -76,7 +76,7 @@ fn open_file(path: &Path) -> Result<Option<File>, SimError> {
     }
 }
 
-/// Reads a whole file; `None` if it does not exist.
+/// Reads a whole file. Returns `None` if it does not exist.
 pub(crate) fn read_file(path: &Path) -> Result<Option<Vec<u8>>, SimError> {
     let Some(mut file) = open_file(path)? else { return Ok(None) };
     let mut bytes = Vec::new();
@@ -115,7 +115,7 @@ pub(crate) fn byte_length(bytes: &[u8]) -> u64 {
     u64::try_from(bytes.len()).unwrap_or(u64::MAX)
 }
 
-/// Writes a line that is too long to hold in memory. Returns its length. The file must be empty.
+/// Writes a line that is too long to hold in memory. Returns the line's length. The file must be empty.
 pub(crate) fn write_line(mut file: &File, value: &impl Serialize) -> io::Result<u64> {
     file.write_all(b"00000000 ")?;
     let mut line = BufWriter::new(ChecksumWriter { file, hasher: crc32fast::Hasher::new(), bytes: 0 });
@@ -171,15 +171,15 @@ pub(crate) fn for_each_line<T: DeserializeOwned>(
     }
 }
 
-/// Returns true if these bytes are the beginning of a line. A killed process cannot leave any other kind of
-/// incomplete line.
+/// Returns true if the given bytes are the beginning of a line. A killed process cannot leave any other kind
+/// of incomplete line behind.
 pub(crate) fn is_torn(tail: &[u8]) -> bool {
     let (sum, body) = tail.split_at_checked(9).unwrap_or((tail, &[]));
     let is_sum = sum.iter().enumerate().all(|(at, byte)| match at {
         8 => *byte == b' ',
         _ => matches!(byte, b'0'..=b'9' | b'a'..=b'f'),
     });
-    // An incomplete number may be invalid JSON, but this is not an error at the end of the data.
+    // An incomplete number may be invalid JSON, but that is not an error at the end of the data.
     let number = |byte: &u8| matches!(byte, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
     let before = body.iter().rposition(|byte| !number(byte)).map_or(0, |last| last.saturating_add(1));
     is_sum
@@ -194,8 +194,8 @@ fn damaged_line_error(path: &Path, line: usize) -> SimError {
     SimError::Damaged { path: path.to_owned(), line, why }
 }
 
-/// Returns true if a file has a first line, or content that a killed process cannot have left behind. A file
-/// for which this is false is treated as absent.
+/// Returns true if a file has a first line, or if it has content that a killed process cannot have left
+/// behind. A file for which this function returns false is treated as if it didn't exist.
 pub(crate) fn has_first_line(path: &Path) -> Result<bool, SimError> {
     let Some(file) = open_file(path)? else { return Ok(false) };
     let mut first = Vec::new();

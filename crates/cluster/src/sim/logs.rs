@@ -1,7 +1,7 @@
-//! Pod logs: lines from an annotation, written one by one while the pod is running.
+//! Pod logs: lines that come from an annotation and are written one by one while the pod is running.
 //!
-//! A pod that runs for ten seconds and has nine lines writes one line per second. All lines have been written
-//! by the end of the pod's running time, regardless of its outcome.
+//! A pod that runs for ten seconds and has nine lines writes one line per second. By the end of the pod's
+//! running time, all lines have been written, regardless of the pod's outcome.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -21,7 +21,8 @@ use crate::{ClusterError, Container, ErrorKind, LogLine, LogStart, LogStream, Lo
 type TimedLine = (Timestamp, String);
 
 impl SimState {
-    /// Returns the last bytes that a container has written so far, according to the annotation of its pod or the pod's owner.
+    /// Returns the last bytes that a container has written so far, according to the annotation on its pod or
+    /// on the pod's owner.
     pub fn read_logs(
         &mut self,
         now: Timestamp,
@@ -40,7 +41,7 @@ impl SimState {
         Ok(text.get(start..).unwrap_or_default().to_owned())
     }
 
-    /// Returns the pod and all its lines, including lines it has yet to write.
+    /// Returns the pod and all its lines, including lines that it has yet to write.
     fn pod_lines(&self, namespace: &str, pod: &str) -> Result<(&StoredObject, Vec<TimedLine>), ClusterError> {
         let key = ObjectKey::new("", "Pod", namespace, pod);
         let stored = self.find(&key).ok_or_else(|| api_error::not_found(&key))?;
@@ -65,7 +66,7 @@ impl SimState {
     }
 }
 
-/// A log stream for a pod.
+/// Follows the log of a pod.
 pub(super) struct PodLogFollower {
     shared: Arc<SharedState>,
     container: Container,
@@ -78,7 +79,7 @@ pub(super) struct PodLogFollower {
     has_ended: bool,
 }
 
-/// Starts to follow a pod.
+/// Starts following a pod's log.
 pub(super) fn follow_pod(
     shared: &Arc<SharedState>,
     container: &Container,
@@ -126,7 +127,7 @@ impl PodLogFollower {
     }
 
     /// Reads the new lines. Returns the time until the next possible change, provided that nothing is written
-    /// earlier.
+    /// before then.
     fn read_new_lines(&mut self) -> Result<Option<Duration>, ClusterError> {
         // Mark notifications as seen before reading, so that a change between this call and the next read is
         // not missed.

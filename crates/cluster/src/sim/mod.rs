@@ -14,7 +14,8 @@
 //!
 //! 1. Every entry point of [`SimState`] takes the current time and first runs all controller steps that are due.
 //! 2. [`SimState::next_due`] returns the time of the next step, at which [`SimState::advance`] should be called.
-//! 3. Watchers hold a [`WatchCursor`] and call [`SimState::next_changes`] whenever something may have changed.
+//! 3. Watchers have a [`WatchCursor`] and call [`SimState::next_changes`] whenever something may have
+//!    changed.
 //!
 //! The state depends only on the configuration, the writes and their times. A journal of the writes is therefore enough to
 //! restore a cluster, including its controllers.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize, Serializer};
 use tidegate_model::{GroupKind, Object, ObjectKey, Timestamp};
 
-/// An object, with additional state that the simulation needs.
+/// An object, together with additional state that the simulation needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct StoredObject {
     pub(crate) key: ObjectKey,
@@ -15,7 +15,7 @@ pub(crate) struct StoredObject {
     pub(crate) created_at: Timestamp,
     /// Time of the last generation change.
     pub(crate) changed_at: Timestamp,
-    /// True if this is one of the object's first `fail-times` creations, which fail.
+    /// True if this creation of the object is configured to fail by `fail-times`.
     pub(crate) fails: bool,
     /// Time until which a terminating pod is kept.
     pub(crate) held_until: Option<Timestamp>,

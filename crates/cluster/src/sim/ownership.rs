@@ -1,7 +1,7 @@
 //! Field ownership of objects: `metadata.managedFields`.
 //!
-//! In stored objects, each manager's entry is JSON text. As a map, the entry would use most of a small
-//! object's memory, and only writes need the map.
+//! In stored objects, each manager's entry is JSON text. As a map, the entry would account for most of a
+//! small object's memory, and only writes need the map.
 
 use serde_json::{Value, json};
 use tidegate_model::{FieldHandover, Object, can_be_taken_over};
@@ -12,7 +12,7 @@ use super::schema::Schema;
 const MANAGED_FIELDS: &str = "managedFields";
 const FIELDS_V1: &str = "fieldsV1";
 
-/// Type of a write: `Apply` is server-side apply, `Update` is any other write.
+/// Type of a write: `Apply` is server-side apply, and `Update` is any other write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Operation {
     Apply,
@@ -28,11 +28,12 @@ impl Operation {
     }
 }
 
-/// All ownership entries of an object, decoded to maps: one entry for each manager and type of write.
+/// All ownership entries of an object, decoded to maps. There is one entry for each manager and type of
+/// write.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct FieldOwners(Vec<Value>);
 
-/// The manager that writes, and the time of the write.
+/// The manager that is writing, and the time of the write.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Writer<'a> {
     pub(crate) manager: &'a str,
@@ -53,14 +54,14 @@ fn entry_fields_mut(share: &mut Value) -> Option<&mut Fields> {
     share.get_mut(FIELDS_V1).and_then(Value::as_object_mut)
 }
 
-/// Converts the fields of an entry to JSON text.
+/// Converts the fields in an entry to JSON text.
 fn encode_fields(share: &mut Value) {
     if let Some(fields) = share.get_mut(FIELDS_V1).filter(|fields| fields.is_object()) {
         *fields = fields.to_string().into();
     }
 }
 
-/// Converts the fields of an entry to a map.
+/// Converts the fields in an entry to a map.
 fn decode_fields(share: &mut Value) {
     let Some(fields) = share.get_mut(FIELDS_V1) else { return };
     if let Some(map) = fields.as_str().and_then(|text| serde_json::from_str(text).ok()) {
@@ -94,7 +95,8 @@ impl Writer<'_> {
         })
     }
 
-    /// Returns true if an entry belongs to another writer. The same manager with another type of write counts as another writer.
+    /// Returns true if an entry belongs to another writer. The same manager counts as another writer if its
+    /// type of write differs.
     fn is_other_writer(&self, share: &Value) -> bool {
         !self.is_owner(share)
     }
@@ -159,8 +161,8 @@ impl FieldOwners {
         }
     }
 
-    /// Moves fields from these managers to the writer, except fields that cannot be taken over. Returns true
-    /// if any field was moved.
+    /// Moves fields from the given managers to the writer, except fields that cannot be taken over. Returns
+    /// true if any field was moved.
     pub(crate) fn adopt(&mut self, object: &Object, writer: Writer<'_>, managers: &[String]) -> bool {
         let mut taken = Vec::new();
         for share in &mut self.0 {
@@ -219,7 +221,7 @@ impl FieldOwners {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FieldConflict {
     manager: String,
-    /// API version that the other manager used, because it may have written another version; `None` if it
+    /// API version that the other manager used, because it may have written a different version. `None` if it
     /// used server-side apply.
     api_version: Option<String>,
     paths: Vec<Vec<String>>,
@@ -232,7 +234,7 @@ impl FieldConflict {
     }
 }
 
-/// Formats the conflict like kubectl.
+/// Formats the conflicts like kubectl.
 pub(crate) fn format_conflicts(disputes: &[FieldConflict]) -> String {
     let count: usize = disputes.iter().map(|dispute| dispute.paths.len()).sum();
     let parts: Vec<String> = disputes

@@ -61,7 +61,7 @@ impl SimState {
     }
 
     /// Returns the objects that an application owns and the objects that the query lists by name. Skips names
-    /// if their kind is not served.
+    /// whose kind is not served.
     pub fn list_live(&mut self, now: Timestamp, query: &LiveQuery) -> Result<Vec<LiveObject>, ClusterError> {
         self.begin_read(now)?;
         let mut keys = BTreeSet::new();
@@ -75,7 +75,8 @@ impl SimState {
             }
         }
         let named = keys.iter().filter_map(|key| Some(self.find(key)?.object.as_ref()));
-        // A search in a real cluster doesn't cover other places, so the simulation's search doesn't either.
+        // A search in a real cluster doesn't cover other namespaces, so the simulation's search doesn't
+        // either.
         let places = self.inventory_keys(&query.inventory);
         let kinds = query.searched_kinds();
         let search = query.tracking_selector(named);
@@ -114,7 +115,7 @@ impl SimState {
         }
     }
 
-    /// Returns the keys from an inventory whose kinds are served.
+    /// Returns the keys of the objects in an inventory whose kinds are served.
     fn inventory_keys(&self, places: &BTreeSet<(Gvk, String, String)>) -> BTreeSet<ObjectKey> {
         places
             .iter()
@@ -142,7 +143,7 @@ impl SimState {
     }
 
     /// Returns the events about an object. The simulation doesn't create events, so it returns only events
-    /// that clients wrote.
+    /// written by clients.
     pub fn events(&mut self, now: Timestamp, object: &Object) -> Result<Vec<Object>, ClusterError> {
         self.begin_read(now)?;
         let events = self.objects_of_kind(&GroupKind::new("", "Event")).map(|(_, stored)| &stored.object);
@@ -152,7 +153,7 @@ impl SimState {
         Ok(events.filter(is_about).map(|event| event.as_ref().clone()).collect())
     }
 
-    /// Runs due steps, and draws a fault for the call.
+    /// Runs the steps that are due, and draws a fault for the call.
     pub(crate) fn begin_read(&mut self, now: Timestamp) -> Result<(), ClusterError> {
         self.advance(now);
         self.injector.draw_read_fault().map_or(Ok(()), |fault| Err(fault.error()))
@@ -187,7 +188,7 @@ fn has_version(object: &Object, gvk: &Gvk) -> bool {
     text_field(object, &["apiVersion"]) == gvk.api_version()
 }
 
-/// Parses a resource version; empty and `0` mean "any".
+/// Parses a resource version. An empty string and `0` mean "any".
 pub(crate) fn parse_revision(text: &str) -> Result<u64, ClusterError> {
     if text.is_empty() {
         return Ok(0);

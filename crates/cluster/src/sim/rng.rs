@@ -5,7 +5,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Rng(u64);
 
-/// Characters of names that Kubernetes generates: no vowels, which could form words, and no characters that look alike.
+/// Characters that Kubernetes uses in generated names. There are no vowels, which could form words, and no
+/// characters that look alike.
 const NAME_LETTERS: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 impl Rng {
@@ -18,7 +19,7 @@ impl Rng {
         mix_bits(self.0)
     }
 
-    /// Returns true with this probability.
+    /// Returns true with the given probability.
     pub(crate) fn chance(&mut self, probability: f64) -> bool {
         if probability <= 0.0 {
             return false;

@@ -1,5 +1,5 @@
-//! Schemas of built-in kinds, limited to the information that writes need: keyed lists and atomic maps. The schemas of custom
-//! kinds are unknown, so their lists are atomic.
+//! Schemas of built-in kinds, limited to the information that writes need: keyed lists and atomic maps. The
+//! schemas of custom kinds are unknown, so their lists are treated as atomic.
 
 use serde_json::{Map, Value};
 
@@ -10,7 +10,7 @@ pub(crate) enum ListKind {
     Atomic,
     /// The list is a set of strings.
     Set,
-    /// Items are maps, with these fields as their key. A missing field has its default value.
+    /// The items are maps, and these fields form their key. A missing field has its default value.
     Keyed(&'static [(&'static str, Option<&'static str>)]),
 }
 
@@ -73,7 +73,7 @@ impl Schema {
     }
 }
 
-/// Returns an item's key in a keyed list; `None` if the item lacks one of the key fields.
+/// Returns an item's key in a keyed list. `None` if the item lacks one of the key fields.
 pub(crate) fn item_key(item: &Value, fields: &[(&str, Option<&str>)]) -> Option<String> {
     let mut key = Map::new();
     for (field, default) in fields {

@@ -1,4 +1,4 @@
-//! State that all handles and watches of a cluster share.
+//! State shared by all handles and watches of a cluster.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use super::write::{Write, WriteResult};
 use super::{Clock, SimState};
 use crate::{ClusterError, ErrorKind};
 
-/// State that all handles and watches of a cluster share.
+/// State shared by all handles and watches of a cluster.
 #[derive(Debug)]
 pub(crate) struct SharedState {
     pub(super) inner: Mutex<ClusterState>,
@@ -26,7 +26,7 @@ pub(crate) struct SharedState {
 #[derive(Debug)]
 pub(crate) struct ClusterState {
     pub(crate) state: SimState,
-    /// Newest revision of each watched kind. A change to it wakes the watchers of the kind.
+    /// Newest revision of each watched kind. A change wakes the watchers of that kind.
     pub(super) kinds: BTreeMap<GroupKind, watch::Sender<u64>>,
     /// Revision up to which watchers have been notified.
     pub(super) notified_revision: u64,
@@ -39,7 +39,7 @@ pub(crate) struct ClusterState {
 }
 
 impl SharedState {
-    /// Locks the state without running due controller steps.
+    /// Locks the state without running the controller steps that are due.
     pub(crate) fn lock(&self) -> MutexGuard<'_, ClusterState> {
         // A call that panicked has not returned a response, so the next call can continue with this state.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
@@ -111,7 +111,7 @@ impl ClusterState {
         })
     }
 
-    /// Refuses every call after the journal has failed.
+    /// Refuses every call once the journal has failed.
     pub(crate) fn check_journal(&self) -> Result<(), ClusterError> {
         self.journal_failure
             .as_ref()

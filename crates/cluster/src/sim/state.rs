@@ -24,12 +24,12 @@ use crate::ClusterError;
 
 /// A simulated Kubernetes: a deterministic state machine without a clock, I/O or threads.
 ///
-/// Every entry point takes the current time and first runs all controller steps that are due, each at its own time. The state
-/// thus depends only on the writes and their times, not on reads.
+/// Every entry point takes the current time and first runs all controller steps that are due, each at its own
+/// time. The state thus depends only on the writes and their times, and not on reads.
 #[derive(Clone, Debug)]
 pub struct SimState {
     pub(crate) config: SimConfig,
-    /// Latest time that callers have passed to this cluster. It never decreases, even if the clock does.
+    /// Latest time that a caller has passed to this cluster. It never decreases, even if the clock does.
     pub(crate) now: Timestamp,
     pub(crate) revision: u64,
     pub(crate) rng: Rng,
@@ -45,7 +45,7 @@ pub struct SimState {
 }
 
 impl SimState {
-    /// Creates a cluster with only the namespaces `default` and `kube-system`.
+    /// Creates a cluster that contains only the namespaces `default` and `kube-system`.
     pub fn new(config: SimConfig, now: Timestamp) -> Self {
         let injector = FaultInjector::new(config.faults.clone(), config.seed, 0);
         let mut state = Self {
@@ -120,7 +120,7 @@ impl SimState {
         self.objects.get(key)
     }
 
-    /// Returns the objects that the object with this UID owns, sorted by key.
+    /// Returns the objects owned by the object with the given UID, sorted by key.
     pub(crate) fn children(&self, uid: &str) -> impl Iterator<Item = (&ObjectKey, &StoredObject)> {
         self.index.children(uid).filter_map(|key| self.objects.get(key)).map(|stored| (&stored.key, stored))
     }

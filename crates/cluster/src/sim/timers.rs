@@ -1,4 +1,4 @@
-//! Time of the next controller step of each object.
+//! The time of each object's next controller step.
 
 use std::collections::BTreeMap;
 

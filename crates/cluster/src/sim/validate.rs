@@ -68,8 +68,8 @@ pub(crate) fn check_fields(key: &ObjectKey, manifest: &Object, custom: bool) -> 
     }
 }
 
-/// Refuses fields that have the wrong type. Custom resource definitions declare the types of custom resources, but the simulation
-/// ignores them.
+/// Refuses fields that have the wrong type. Custom resource definitions declare the types of their fields,
+/// but the simulation ignores these declarations.
 pub(crate) fn check_types(key: &ObjectKey, manifest: &Object) -> Result<(), ClusterError> {
     if key.group.contains('.') && !key.group.ends_with(".k8s.io") {
         return Ok(());
@@ -108,7 +108,7 @@ fn check_data(key: &ObjectKey, object: &Object) -> Result<(), String> {
     }
 }
 
-/// Checks the requirements of the kind. An error message contains the field.
+/// Checks the requirements of the object's kind. Error messages contain the field.
 fn check_content(key: &ObjectKey, object: &Object) -> Result<(), String> {
     match (key.group.as_str(), key.kind.as_str()) {
         ("apps", "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet") => check_workload(object),
@@ -293,8 +293,8 @@ fn check_containers(object: &Object, spec: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// Refuses two items with the same value in a field. Most lists allow duplicates, for example lists of
-/// environment variables.
+/// Refuses a list if two items have the same value in the given field. Most lists allow duplicates, for
+/// example lists of environment variables.
 fn check_unique(list: &str, items: &[Value], field: &str) -> Result<(), String> {
     let mut seen = BTreeSet::new();
     for (position, item) in items.iter().enumerate() {

@@ -13,11 +13,11 @@ use crate::{ClusterError, WatchEvent};
 #[derive(Clone, Debug)]
 pub struct WatchCursor {
     gvk: Gvk,
-    /// Revision up to which everything was delivered.
+    /// Revision up to which everything has been delivered.
     after: u64,
-    /// Objects that existed at the start and have not been delivered yet.
+    /// Objects that existed when the watch started and have not been delivered yet.
     initial: Vec<WatchEvent>,
-    /// Revision of the last bookmark; `None` before the first bookmark.
+    /// Revision of the last bookmark. `None` before the first bookmark.
     bookmark: Option<u64>,
     /// Revision of a delayed change, and the time at which it is delivered.
     delayed: Option<(u64, Timestamp)>,
@@ -36,14 +36,15 @@ impl WatchCursor {
         &self.gvk
     }
 
-    /// Returns the time at which the caller should call again if nothing changes earlier.
+    /// Returns the time at which the caller should call again if nothing changes before then.
     pub fn wake_at(&self) -> Option<Timestamp> {
         self.delayed.map(|(_, until)| until)
     }
 }
 
 impl SimState {
-    /// Starts to watch a kind after a resource version. An empty version or `0` starts with all existing objects.
+    /// Starts watching a kind after the given resource version. An empty version or `0` starts with all
+    /// existing objects.
     pub fn watch_since(
         &mut self,
         now: Timestamp,
@@ -69,7 +70,7 @@ impl SimState {
         Ok(cursor)
     }
 
-    /// Returns the changes since the last call, possibly none.
+    /// Returns the changes since the last call, if any.
     pub fn next_changes(
         &mut self,
         now: Timestamp,
@@ -95,7 +96,7 @@ impl SimState {
         Ok(events)
     }
 
-    /// Delivers one change. Returns false if the change is delayed, which delays all later changes too.
+    /// Delivers one change. Returns false if the change is delayed, which delays all later changes as well.
     fn deliver_change(
         &mut self,
         cursor: &mut WatchCursor,

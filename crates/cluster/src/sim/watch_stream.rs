@@ -1,4 +1,5 @@
-//! A watch as a stream. It sleeps until an object of the watched kind changes or a controller step is due.
+//! A watch as a stream. The stream sleeps until an object of the watched kind changes or a controller step is
+//! due.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -56,7 +57,7 @@ impl Watcher {
     }
 
     /// Fetches the changes. Returns the time until the next possible change, provided that nothing is written
-    /// earlier.
+    /// before then.
     fn fetch_changes(&mut self) -> Result<Option<Duration>, ClusterError> {
         // Mark notifications as seen before reading, so that a change between this call and the next read is
         // not missed.
@@ -88,8 +89,8 @@ impl Watcher {
     }
 }
 
-/// Returns the delay, at least one millisecond, which is the resolution of the clock. Steps that are already
-/// due run at the next tick.
+/// Returns the delay. It is at least one millisecond, which is the resolution of the clock. Steps that are
+/// already due run at the next tick.
 fn delay_until(now: Timestamp, at: Timestamp) -> Duration {
     at.since(now).max(Duration::from_millis(1))
 }

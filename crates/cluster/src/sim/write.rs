@@ -1,4 +1,5 @@
-//! Entry point for external writes: runs due steps, draws a fault, executes or refuses the write, and records it in the audit.
+//! Entry point for external writes: runs the steps that are due, draws a fault, executes or refuses the
+//! write, and records it in the audit.
 
 use std::borrow::Cow;
 
@@ -64,7 +65,7 @@ impl SimState {
     }
 
     /// Removes one finalizer. Succeeds if the object or the finalizer no longer exists, or if the object has
-    /// another UID.
+    /// a different UID.
     pub fn remove_finalizer(
         &mut self,
         now: Timestamp,
@@ -87,12 +88,12 @@ impl SimState {
         }
     }
 
-    /// Draws the fault of the next write.
+    /// Draws the fault for the next write.
     pub(crate) fn draw_fault(&mut self) -> Option<CallFault> {
         self.injector.draw_write_fault()
     }
 
-    /// Executes a received write with its fault. The caller must run all due steps first.
+    /// Executes a received write, subject to its fault. The caller must run all due steps first.
     pub(crate) fn execute(
         &mut self,
         write: &Write,
@@ -161,8 +162,8 @@ impl SimState {
         self.run_audited(attempt, refusal, |state| state.write_manifest(manager, &request, write_kind))
     }
 
-    /// Before a server-side apply, transfers the fields of other managers in a separate write. Returns the new version of the
-    /// object, or `None` if there were no fields to transfer.
+    /// Transfers the fields of other managers in a separate write before a server-side apply. Returns the new
+    /// version of the object, or `None` if there were no fields to transfer.
     fn take_over(
         &mut self,
         manager: &str,
@@ -188,7 +189,7 @@ impl SimState {
         Ok(self.find(key).map(|stored| stored.object.resource_version().to_owned()))
     }
 
-    /// Creates an object that doesn't have a resource version. Otherwise replaces the version in
+    /// Creates the object if it doesn't have a resource version. Otherwise, replaces the version in
     /// `metadata.resourceVersion`.
     fn execute_put(
         &mut self,
@@ -216,7 +217,7 @@ impl SimState {
         })
     }
 
-    /// Kinds that don't have a status subresource are written as a whole.
+    /// If the kind doesn't have a status subresource, the object is written as a whole.
     fn execute_put_status(
         &mut self,
         object: &Object,
@@ -255,10 +256,10 @@ impl SimState {
             operation: request.operation,
         };
         self.execute_delete(&delete, refusal)?;
-        // A client would wait for the pod to terminate; the simulation ends the pod immediately.
+        // A client would wait for the pod to terminate. The simulation ends the pod immediately.
         self.finish_deletion_now(&key, request.dry_run);
         if request.dry_run {
-            // A client can dry-run only the deletion, because a dry run of the creation would fail while the
+            // A client can only dry-run the deletion, because a dry run of the creation would fail while the
             // old object exists.
             let prepared = self.prepare_manifest(&request.object)?;
             let message = WriteKind::Create.result_message(&prepared.key, true, true, true);
@@ -311,7 +312,8 @@ impl SimState {
         })
     }
 
-    /// Runs an action and records its outcome. If the write was already refused, records the refusal instead.
+    /// Runs an action and records its outcome. If the write has already been refused, records the refusal
+    /// instead.
     fn run_audited<T: AuditDetails>(
         &mut self,
         mut attempt: WriteAttempt,
@@ -330,7 +332,7 @@ impl SimState {
         result
     }
 
-    /// Returns the key of a manifest's object, without the namespace if the kind is cluster-scoped.
+    /// Returns the key of the object in a manifest, without the namespace if the kind is cluster-scoped.
     fn request_key(&self, object: &Object) -> ObjectKey {
         let (gvk, mut key) = (gvk_of(object), key_of(object));
         if self.kinds.is_namespaced(&gvk) == Some(false) {
@@ -358,7 +360,7 @@ trait AuditDetails {
         200
     }
 
-    /// Returns the name that the server generated, if the request didn't have a name.
+    /// Returns the name that the server generated, if the request didn't specify one.
     fn generated_name(&self) -> Option<&str> {
         None
     }

@@ -1,4 +1,5 @@
-//! The cluster actor, one per destination. It shares watches among operations; calls do not pass through it.
+//! The cluster actor, one per destination. It shares watches among operations. Calls bypass the actor and go
+//! directly to the cluster.
 
 use std::sync::Arc;
 
@@ -12,7 +13,7 @@ use crate::clock::Clock;
 use crate::extensions::Extensions;
 use crate::watches::{Subscription, WatchTarget, Watches};
 
-/// A message to a cluster actor.
+/// Message to a cluster actor.
 pub(crate) enum ClusterMessage {
     /// Start reporting observations of an object.
     Watch(Subscription),
@@ -20,16 +21,16 @@ pub(crate) enum ClusterMessage {
     Unwatch(OperationId, WatchTarget),
     /// Drop all subscriptions of an operation.
     UnwatchOperation(OperationId),
-    /// Use these health rules from now on. Drops all watches; operations subscribe again.
+    /// Use these health rules from now on. All watches are dropped, and the operations subscribe again.
     SetHealthRules(HealthRules),
-    /// Panic, like a bug in this actor would.
+    /// Panic, to simulate a bug in this actor.
     #[cfg(test)]
     Panic,
 }
 
 pub(crate) struct ClusterActor;
 
-/// Arguments of a cluster actor.
+/// Startup arguments for a cluster actor.
 pub(crate) struct ClusterArguments {
     pub cluster: Arc<dyn Cluster>,
     /// Limits the number of concurrent calls.

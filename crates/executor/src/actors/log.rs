@@ -1,8 +1,9 @@
 //! The log actor: group commit.
 //!
 //! While one group is being written, arriving batches from operations and other machines form the next group,
-//! which needs only one flush. Log calls block, so they run on a blocking thread. Only one group is in flight
-//! at a time, even across a restart of the actor: the new actor waits for the write in progress.
+//! which needs only one flush. Calls to the log are blocking, so they run on a blocking thread. Only one
+//! group is in flight at a time, even across a restart of the actor: the new actor waits for the write in
+//! progress.
 //!
 //! The sender of a batch is always notified of its outcome, even if the outcome is unknown.
 
@@ -22,7 +23,7 @@ use crate::log::{AppendFailure, Log, LogFailure, is_rejection};
 /// Maximum number of batches in one group, which keeps each flush short.
 const GROUP_MAX: usize = 1024;
 
-/// Number of groups that contain a single batch after the log has rejected a group. The operation with the
+/// Number of single-batch groups that follow after the log has rejected a group. The operation with the
 /// rejected batch retries, and its failures must not affect other operations.
 const SINGLE_BATCH_GROUPS: usize = 256;
 
@@ -30,10 +31,10 @@ const SINGLE_BATCH_GROUPS: usize = 256;
 /// state machine the records belong to.
 pub(crate) type Encode = Box<dyn FnOnce() -> Result<RawAppend, LogError> + Send>;
 
-/// Callback that reports the outcome of a batch to its sender, once.
+/// Callback that reports the outcome of a batch to its sender. It is called once.
 pub(crate) type OutcomeCallback = Box<dyn FnOnce(Result<(), AppendFailure>) + Send>;
 
-/// Histogram bounds of flush durations in seconds, ranging from a fast disk to a disk that hangs.
+/// Histogram bounds for flush durations in seconds, ranging from a fast disk to a disk that hangs.
 const FLUSH_BOUNDS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0];
 
 /// Metrics of the log.
@@ -46,10 +47,10 @@ pub(crate) struct LogMetrics {
     pub compaction_due: Notify,
 }
 
-/// Handle to the current log actor. The handle remains valid when the actor restarts.
+/// Handle to the current log actor. The handle remains valid when the actor is restarted.
 pub(crate) struct LogHandle {
     pub metrics: Arc<LogMetrics>,
-    /// `None` while the actor restarts.
+    /// `None` while the actor is restarting.
     actor: watch::Sender<Option<ActorRef<LogMessage>>>,
 }
 
@@ -69,7 +70,7 @@ impl LogHandle {
         }
     }
 
-    /// Returns once all earlier batches are written, rejected or lost.
+    /// Returns once all earlier batches have been written, rejected or lost.
     pub async fn flush(&self, failure: &LogFailure) -> Result<(), EngineError> {
         let mut changes = self.actor.subscribe();
         loop {
@@ -83,7 +84,7 @@ impl LogHandle {
                     return Ok(());
                 }
             }
-            // The actor has failed: either it is replaced, or the engine stops using the log.
+            // The actor has failed. Either it is replaced, or the engine stops using the log.
             changes.changed().await.map_err(|_| EngineError::Stopped)?;
         }
     }
@@ -93,7 +94,7 @@ impl LogHandle {
         self.actor.send_replace(actor);
     }
 
-    /// Makes the actor panic, like a bug in this actor would.
+    /// Makes the actor panic, to simulate a bug in it.
     #[cfg(test)]
     pub fn panic(&self) {
         if let Some(actor) = self.actor.borrow().as_ref() {
@@ -102,7 +103,7 @@ impl LogHandle {
     }
 }
 
-/// Reports the outcome of a batch exactly once, even if the reporter is dropped.
+/// Reports the outcome of a batch exactly once, even if this value is dropped.
 pub(crate) struct OutcomeReporter(Option<OutcomeCallback>, Arc<LogMetrics>);
 
 impl OutcomeReporter {
@@ -124,31 +125,31 @@ impl Drop for OutcomeReporter {
     }
 }
 
-/// A message to the log actor.
+/// Message to the log actor.
 pub(crate) enum LogMessage {
     /// Make a batch durable and report the outcome.
     Append(Encode, OutcomeReporter),
-    /// Reply once all earlier batches are written or rejected.
+    /// Reply once all earlier batches have been written or rejected.
     Flush(oneshot::Sender<()>),
     /// Outcome of the group in flight.
     Written(Result<(), AppendFailure>),
-    /// Panic, like a bug in this actor would.
+    /// Panic, to simulate a bug in this actor.
     #[cfg(test)]
     Panic,
 }
 
 pub(crate) struct LogActor;
 
-/// Arguments of a log actor.
+/// Startup arguments for a log actor.
 pub(crate) struct LogArguments {
     pub log: Log,
     pub failure: LogFailure,
-    /// Permit held while a group is written, by the current actor or a failed predecessor.
+    /// Permit that the current actor, or a failed predecessor, holds while it writes a group.
     pub write_permit: Arc<Semaphore>,
     pub metrics: Arc<LogMetrics>,
 }
 
-/// An entry of the queue.
+/// Entry of the queue.
 enum QueueEntry {
     Batch(Encode, OutcomeReporter),
     Flush(oneshot::Sender<()>),
@@ -160,10 +161,10 @@ pub(crate) struct LogState {
     queue: VecDeque<QueueEntry>,
     /// True while a group is in flight.
     is_writing: bool,
-    /// Notified when the group in flight is written.
+    /// Reporters to notify when the group in flight has been written.
     reporters: Vec<OutcomeReporter>,
     flush_replies: Vec<oneshot::Sender<()>>,
-    /// Number of remaining groups that contain a single batch, after the log has rejected a group.
+    /// Number of single-batch groups that are still to come, after the log has rejected a group.
     single_batch_groups: usize,
 }
 
@@ -237,7 +238,7 @@ impl LogState {
                     group.push(encode);
                     self.reporters.push(reporter);
                 }
-                // No earlier write is in flight.
+                // There is no earlier write in flight to wait for.
                 QueueEntry::Flush(reply) if group.is_empty() => {
                     let _ = reply.send(());
                 }
@@ -282,7 +283,7 @@ impl LogState {
     }
 }
 
-/// Appends a group, unless the log has already failed.
+/// Appends a group unless the log has already failed.
 fn append_group(log: &Log, group: Vec<Encode>, failure: &LogFailure) -> Result<(), AppendFailure> {
     if let Some(reason) = failure.get() {
         return Err(AppendFailure::Final(reason.clone()));

@@ -1,7 +1,7 @@
-//! The actors. Each adds a mailbox, timers and supervision to a pure state machine.
+//! The engine's actors. Each one adds a mailbox, timers and supervision to a pure state machine.
 //!
 //! ```text
-//! Engine ──▶ Supervisor ──links, restarts──▶ OperationActor (one per operation; holds a Driver)
+//! Engine ──▶ Supervisor ──links, restarts──▶ OperationActor (one per operation, with a Driver)
 //!                │                              │  batches ▲ durable     │ calls   ▲ answers  │ watches ▲ observations
 //!                ├──links, restarts─────────▶ LogActor (group commit)    ▼         │          ▼         │
 //!                │                                                      ClusterHandle ─────▶ ClusterActor

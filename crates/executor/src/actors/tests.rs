@@ -1,4 +1,5 @@
-//! Panics of shared actors under load: operations continue or end with the reason, and no hook is created twice.
+//! Tests panics of shared actors under load. Operations either continue or end with the panic as their
+//! reason, and no hook is created twice.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
 
 use std::sync::Arc;
@@ -29,7 +30,7 @@ struct LoadTest {
     engine: Engine,
 }
 
-/// Returns manifests of a hook that is deleted on success, of servers, and of a later wave.
+/// Returns the manifests of a hook that is deleted on success, of servers, and of a later wave.
 fn manifests(name: &str) -> String {
     let hook = |hook: &str, phase: &str| {
         format!(
@@ -111,7 +112,8 @@ impl LoadTest {
         }
     }
 
-    /// Checks that no hook was created twice, and that each hook of a successful operation was created once.
+    /// Checks that no hook was created twice, and that each hook of a successful operation was created
+    /// exactly once.
     fn check_hooks(&self, application: &str, has_succeeded: bool, what: &str) {
         for hook in ["before", "after"] {
             let name = format!("{application}-{hook}");
@@ -149,7 +151,7 @@ async fn operations_continue_after_a_shared_actor_panics() {
                         went_on += 1;
                         true
                     }
-                    // The operation had not been recorded in the log yet.
+                    // The operation hadn't been recorded in the log yet.
                     Err(EngineError::StartFailed { reason, .. }) if reason.contains("start it again") => {
                         false
                     }
@@ -163,7 +165,7 @@ async fn operations_continue_after_a_shared_actor_panics() {
     assert!(went_on > 300, "{went_on}");
 }
 
-/// An operation that is only waiting for its servers would wait forever without watches.
+/// Without watches, an operation that is only waiting for its servers would wait forever.
 #[tokio::test(start_paused = true)]
 async fn operations_subscribe_again_after_watches_are_lost() {
     let load = LoadTest::new().await;
@@ -220,7 +222,7 @@ async fn a_log_actor_that_keeps_failing_ends_the_engine_with_the_reason() {
     assert!(matches!(&error, EngineError::LogFailed { .. }), "{error}");
 }
 
-/// Only failures within the restart window count.
+/// Only failures within the restart window count toward the limit.
 #[tokio::test(start_paused = true)]
 async fn failures_outside_the_window_do_not_end_an_actor() {
     let load = LoadTest::new().await;
@@ -235,7 +237,7 @@ async fn failures_outside_the_window_do_not_end_an_actor() {
     }
 }
 
-/// Actor that reports when a linked task ends.
+/// Actor that reports the end of a linked task.
 struct ParentActor(tokio::sync::mpsc::UnboundedSender<()>);
 
 impl Actor for ParentActor {
@@ -287,7 +289,7 @@ async fn an_engine_that_ends_unexpectedly_reports_it() {
     let operation = load.submit("app").await;
     assert!(load.engine.failure().is_none());
 
-    // From here on, messages to the supervisor are lost, as after a panic.
+    // From here on, messages to the supervisor are lost, as they would be after a panic.
     load.engine.supervisor.kill();
     let ended = load.wait(operation).await;
 

@@ -1,4 +1,4 @@
-//! The claim keeper in the engine: it calls a real cluster, uses real time and notifies an operation.
+//! The claim keeper in the engine. It calls a real cluster, uses real time and notifies an operation.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ pub(crate) struct ClaimTask {
     pub if_taken: ClaimConflictPolicy,
     /// Location at which an earlier keeper of this operation held the claim.
     pub previous_location: Option<ClaimLocation>,
-    /// Observations by earlier keepers in this process while they were waiting.
+    /// Observations that earlier keepers in this process made while they were waiting.
     pub observations: ObservationStore,
 }
 
@@ -51,8 +51,8 @@ impl Drop for EndNotifier {
 }
 
 impl ClaimTask {
-    /// Acquires and holds the claim. Notifies the operation and returns once there is no claim to hold any
-    /// more.
+    /// Acquires and holds the claim. Notifies the operation, and returns once there is no longer a claim to
+    /// hold.
     pub async fn run(self) {
         let Self { environment, claimant, locations, if_taken, previous_location, observations } = self;
         let mut last = EndNotifier { inbox: environment.inbox.clone(), news: None };
@@ -78,7 +78,7 @@ pub(crate) struct EngineEnvironment {
     pub inbox: Inbox,
     pub coverage: Arc<LeaseCoverage>,
     pub operation: OperationId,
-    /// Start of the keeper's monotonic time. All keepers of one wait share it.
+    /// Start of the keeper's monotonic time. It is shared by all keepers that take part in the same wait.
     pub started_at: Instant,
 }
 
@@ -144,7 +144,7 @@ impl KeeperEnvironment for EngineEnvironment {
     }
 }
 
-/// Returns the rights needed to create, renew and release a Lease.
+/// Returns the rights that are needed to create, renew and release a Lease.
 pub(super) fn required_rights(place: &ClaimLocation) -> BTreeSet<Right> {
     // A permission check for `create` doesn't include the object name.
     let rights = [("create", ""), ("get", place.name.as_str()), ("update", place.name.as_str())];

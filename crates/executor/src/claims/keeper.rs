@@ -1,5 +1,5 @@
-//! Life cycle of a claim: acquisition, renewal and release. I/O and the clock are behind [`KeeperEnvironment`], so
-//! tests can simulate any interleaving of several operations.
+//! Life cycle of a claim: acquisition, renewal and release. I/O and the clock are behind
+//! [`KeeperEnvironment`], so tests can simulate any interleaving of operations.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -24,16 +24,16 @@ pub(super) trait KeeperEnvironment: Send + Sync {
     -> impl Future<Output = Result<Option<Lease>, ClusterError>> + Send;
     /// Writes a Lease unless the Lease has changed since it was read.
     fn write(&self, lease: Object) -> impl Future<Output = Result<Lease, ClusterError>> + Send;
-    /// Returns a description of the missing rights to hold a claim at this location. `None` if no missing
-    /// right is known.
+    /// Returns a description of the rights that are missing to hold a claim at this location. `None` if no
+    /// right is known to be missing.
     fn missing_rights(
         &self,
         place: &ClaimLocation,
     ) -> impl Future<Output = Result<Option<String>, ClusterError>> + Send;
-    /// Returns true if our own log records that this operation has finished. In that case a process was
-    /// killed before it released the claim.
+    /// Returns true if this process's own log records that the operation has finished. In that case, a
+    /// process was killed before it released the claim.
     fn is_over(&self, operation: &str) -> impl Future<Output = bool> + Send;
-    /// Sleeps.
+    /// Sleeps for the given time.
     fn sleep(&self, time: Duration) -> impl Future<Output = ()> + Send;
     /// Returns the wall-clock time for a Lease.
     fn now(&self) -> Timestamp;
@@ -41,9 +41,9 @@ pub(super) trait KeeperEnvironment: Send + Sync {
     fn elapsed(&self) -> Duration;
     /// Returns the current point in time for [`Self::record_renewal`].
     fn moment(&self) -> Self::Moment;
-    /// Records a successful renewal that began at this moment.
+    /// Records a successful renewal that began at the given moment.
     fn record_renewal(&self, began: Self::Moment);
-    /// Reports an event of the claim to the operation.
+    /// Reports a claim event to the operation.
     fn report(&self, news: ClaimEvent);
 }
 
@@ -55,16 +55,16 @@ pub(super) struct ClaimKeeper<A> {
     pub if_taken: ClaimConflictPolicy,
     /// Location at which an earlier keeper of this operation held the claim.
     pub previous_location: Option<ClaimLocation>,
-    /// Observations of other claims by earlier keepers in this process.
+    /// Observations of other claims, made by earlier keepers in this process.
     pub observations: ObservationStore,
 }
 
-/// Observations while waiting for other operations' claims. They outlive a keeper that gives up on a call, so
-/// that a new keeper doesn't restart the expiry of a dead holder's claim.
+/// Observations made while waiting for other operations' claims. They outlive a keeper that gives up on a
+/// call, so a new keeper doesn't have to start timing a dead holder's claim again.
 #[derive(Clone, Default)]
 pub(crate) struct ObservationStore(Arc<Mutex<HolderObservations>>);
 
-/// A claim that we hold.
+/// A claim that this operation holds.
 struct HeldClaim {
     location: ClaimLocation,
     lease: Lease,
@@ -78,7 +78,7 @@ enum Attempt {
         is_renewing: bool,
     },
     Lost(Option<ClaimHolder>),
-    /// Another writer changed the Lease at the same moment.
+    /// Another writer changed the Lease at the same time.
     Conflict,
     /// The namespace does not exist or is being deleted.
     NoNamespace(ClusterError),
@@ -89,16 +89,16 @@ enum ClaimLoss {
     Over(ClaimEvent),
     /// Renewal is forbidden.
     Forbidden(ClusterError),
-    /// The namespace, and with it the Lease, no longer exists or is being deleted.
+    /// The namespace and its Lease no longer exist or are being deleted.
     NoNamespace(ClusterError),
 }
 
-/// Observations of other operations' claims in both locations.
+/// Observations of other operations' claims in the home and fallback locations.
 #[derive(Default)]
 struct HolderObservations {
     home: LeaseExpiry,
     fallback: LeaseExpiry,
-    /// Holder that was asked to end.
+    /// Holder that has been asked to end.
     notified_holder: Option<String>,
 }
 
@@ -113,7 +113,7 @@ impl ObservationStore {
 }
 
 impl<A: KeeperEnvironment> ClaimKeeper<A> {
-    /// Acquires and renews the claim. Returns the reason once there is no claim to hold any more.
+    /// Acquires and renews the claim. Once there is no longer a claim to hold, returns the reason.
     pub async fn run(&self) -> Result<ClaimEvent, CallError> {
         let mut held = match self.acquire().await {
             Ok(held) => held,
@@ -134,7 +134,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Acquires the claim, waiting as long as another operation holds it.
+    /// Acquires the claim. Waits for as long as another operation holds it.
     async fn acquire(&self) -> Result<Box<HeldClaim>, Result<ClaimEvent, CallError>> {
         if let Some(place) = &self.previous_location {
             return self.reacquire(place, None).await.map_err(Ok);
@@ -170,9 +170,9 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Reacquires a claim that the operation held before. The operation then continues immediately, or
-    /// without a claim where claims are forbidden, unless another operation was observed to hold the claim in
-    /// the meantime.
+    /// Reacquires a claim that the operation held before. Unless another operation was observed to hold the
+    /// claim in the meantime, the operation then continues immediately, or continues without a claim if
+    /// claims are forbidden.
     async fn reacquire(
         &self,
         place: &ClaimLocation,
@@ -207,8 +207,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Moves a claim to the fallback location because its namespace no longer exists or is being deleted.
-    /// Succeeds unless another operation holds the claim there.
+    /// Moves a claim to the fallback location because the claim's namespace no longer exists or is being
+    /// deleted. Succeeds unless another operation holds the claim there.
     async fn move_to_fallback(
         &self,
         place: &ClaimLocation,
@@ -264,7 +264,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
                 };
                 let Attempt::Held(held) = found else { return Ok(found) };
                 // Operations that started while the namespace existed check the fallback location after
-                // acquiring the claim at home. Therefore at least one of the two operations observes the
+                // acquiring the claim at home. Therefore, at least one of the two operations observes the
                 // other's claim.
                 match self.try_acquire_at(home, false, watching, |watching| &mut watching.home).await? {
                     Attempt::NoNamespace(_) => Ok(Attempt::Held(held)),
@@ -278,7 +278,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Reads a claim once and tries to acquire it if it is free. `had` is true if the operation previously
+    /// Reads a claim once and tries to acquire it if it is free. `had` is true if this operation previously
     /// held the claim at this location.
     async fn try_acquire_at(
         &self,
@@ -317,7 +317,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Checks that a Lease created at this location can also be renewed and released. Otherwise the Lease
+    /// Checks that a Lease created at this location could also be renewed and released. Otherwise, the Lease
     /// would only block other operations.
     async fn check_rights(&self, place: &ClaimLocation) -> Result<(), ClusterError> {
         match self.environment.missing_rights(place).await? {
@@ -337,7 +337,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Judges another operation's claim. A finished operation doesn't count as a holder.
+    /// Decides whether another operation's claim still counts. A finished operation doesn't count as a
+    /// holder.
     async fn judge_holder(
         &self,
         holder: &ClaimHolder,
@@ -352,7 +353,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Waits for the holder of the claim. If the policy requires it, asks the holder once to end.
+    /// Waits for the holder of the claim. If the policy requires it, also asks the holder once to end.
     async fn wait_for_holder(
         &self,
         holder: ClaimHolder,
@@ -378,8 +379,8 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         Ok(Attempt::Taken { holder, is_renewing: verdict == HolderStatus::Renewing })
     }
 
-    /// Returns an operation whose claim is in the fallback location because its namespace didn't exist.
-    /// Returns `None` if the fallback location cannot be read for lack of permission.
+    /// Returns the operation that holds its claim in the fallback location because its namespace didn't
+    /// exist. Returns `None` if permission to read the fallback location is missing.
     async fn find_fallback_holder(
         &self,
         aside: &ClaimLocation,
@@ -403,7 +404,7 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
         }
     }
 
-    /// Renews the claim until it is lost or can't be held any more.
+    /// Renews the claim until it is lost or can no longer be held.
     async fn renew(&self, mut held: HeldClaim) -> ClaimLoss {
         let mut pause = CLAIM_RENEWAL_INTERVAL;
         let mut heard = None;
@@ -465,9 +466,9 @@ impl<A: KeeperEnvironment> ClaimKeeper<A> {
     }
 }
 
-/// Releases the claim of a finished operation if the operation holds it. If the release fails, the claim expires. Also
-/// withdraws the operation's request that another holder end, because the operation is no longer waiting for that
-/// claim.
+/// Releases the claim of a finished operation if the operation holds the claim. If the release fails, the
+/// claim expires. If the operation has asked another holder to end, this request is withdrawn, because the
+/// operation is no longer waiting for that claim.
 pub(super) async fn release_claim(
     environment: &impl KeeperEnvironment,
     us: &Claimant,
@@ -482,7 +483,7 @@ pub(super) async fn release_claim(
                 _ => break,
             };
             match environment.write(wanted).await {
-                // Another operation has requested its end in the meantime.
+                // Another operation has asked this operation to end in the meantime.
                 Err(error) if is_race(error.kind) => {}
                 Err(error) => {
                     tracing::warn!(%place, reason = error.message, "cannot release a claim; it will expire");
@@ -498,12 +499,12 @@ fn missing_rights_message(rights: &str) -> String {
     format!("missing permissions: {rights}")
 }
 
-/// Returns true if another writer changed the object after it was read.
+/// Returns true if the error means that another writer changed the object after it was read.
 pub(super) fn is_race(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Conflict | ErrorKind::AlreadyExists | ErrorKind::NotFound)
 }
 
-/// Returns the delay before a failed call is retried. The server may request a delay.
+/// Returns the delay before a failed call is retried. The server may have requested a longer delay.
 pub(super) fn retry_delay(error: &ClusterError) -> Duration {
     match error.kind {
         ErrorKind::TooManyRequests { retry_after: Some(asked) } => asked.max(RENEWAL_RETRY_DELAY),
@@ -511,7 +512,8 @@ pub(super) fn retry_delay(error: &ClusterError) -> Duration {
     }
 }
 
-/// Returns true if the namespace is missing or being deleted, so no object can be created in it.
+/// Returns true if the error means that the namespace is missing or being deleted, so that no object can be
+/// created in it.
 fn has_no_namespace(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::NamespaceMissing | ErrorKind::NamespaceTerminating)
 }
@@ -521,12 +523,12 @@ fn is_forbidden(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::Forbidden | ErrorKind::UnknownKind | ErrorKind::Unsupported)
 }
 
-/// Decides how to proceed after a failed acquisition: continue without a claim, retry, or end.
+/// Decides how to proceed after the claim could not be acquired: continue without a claim, retry, or end.
 fn handle_failed_acquisition(error: &ClusterError, goes_on: bool) -> Result<ClaimEvent, CallError> {
     if goes_on { Ok(no_claim_news(error)) } else { Err(call_error(error)) }
 }
 
-/// Combines the errors from the home and fallback locations.
+/// Combines the errors from the home location and the fallback location.
 fn combine_errors(reason: &ClusterError, aside: &ClaimLocation, error: &ClusterError) -> ClusterError {
     let text = format!(
         "{}; the claim cannot be stored in namespace {} either: {}",
@@ -535,7 +537,7 @@ fn combine_errors(reason: &ClusterError, aside: &ClaimLocation, error: &ClusterE
     ClusterError::new(reason.kind, text)
 }
 
-/// Explains why there is no claim.
+/// Explains why the operation has no claim.
 fn no_claim_news(error: &ClusterError) -> ClaimEvent {
     match error.kind {
         ErrorKind::NamespaceTerminating => ClaimEvent::namespace_terminating(&error.message),

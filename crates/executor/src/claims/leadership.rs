@@ -1,5 +1,6 @@
-//! State machine of a service's Lease, which determines the service in charge of a control plane. It has no
-//! I/O and no clock. The caller passes the Lease that it has read, and its own monotonic time.
+//! State machine for a service's Lease, which determines which service is in charge of a control plane. It
+//! has no I/O and no clock. The caller passes in the Lease that it has read and the caller's own monotonic
+//! time.
 
 use std::fmt;
 use std::time::Duration;
@@ -10,12 +11,12 @@ use super::lease_expiry::{HolderStatus, LeaseExpiry};
 use super::record::{Lease, new_lease};
 use super::times::SERVICE_LEASE_DURATION;
 
-/// Maximum length of a host name in an identity.
+/// Maximum length of the host name in an identity.
 const HOST_MAX: usize = 63;
-/// Maximum length of a foreign identity in messages.
+/// Maximum length of a foreign identity when it is shown in messages.
 const DISPLAY_CHARS_MAX: usize = 200;
 
-/// Identity of a service, used as the holder identity of its Lease: `HOST_PID_STATE`.
+/// Identity of a service, used as the holder identity in its Lease: `HOST_PID_STATE`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceIdentity {
     text: String,
@@ -32,8 +33,8 @@ impl ServiceIdentity {
         Self { text: format!("{host}_{pid}_{state}"), state }
     }
 
-    /// Returns true if a holder used our state directory. Such a holder is no longer running, because we hold
-    /// the lock on that directory.
+    /// Returns true if a holder used this service's state directory. Such a holder is no longer running,
+    /// because this service has locked that directory.
     fn is_predecessor(&self, holder: &str) -> bool {
         holder.rsplit_once('_').is_some_and(|(_, state)| state == self.state)
     }
@@ -48,7 +49,7 @@ impl fmt::Display for ServiceIdentity {
 /// Holder of a service's Lease, as recorded in the Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LeaseHolder {
-    /// Identity in the Lease. Another program may have written arbitrary text.
+    /// Holder identity in the Lease. If another program wrote it, it may be arbitrary text.
     pub identity: String,
     /// Time at which the holder acquired the Lease, according to the holder's clock.
     pub since: Option<Timestamp>,
@@ -62,7 +63,8 @@ impl LeaseHolder {
     }
 }
 
-/// Display text, such as `pid 41 on node-1 (state directory 9f31) since 2026-11-21T09:30:00.000Z`.
+/// Formats the holder for display, such as `pid 41 on node-1 (state directory 9f31) since
+/// 2026-11-21T09:30:00.000Z`.
 impl fmt::Display for LeaseHolder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = self.identity.rsplitn(3, '_');
@@ -76,15 +78,15 @@ impl fmt::Display for LeaseHolder {
     }
 }
 
-/// Next step of a service that wants or holds the Lease.
+/// Next step for a service that wants or holds the Lease.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// Write this Lease in order to acquire or renew it.
+    /// Write this Lease to acquire or renew it.
     Write(Box<Object>),
-    /// Wait, because another service holds the Lease. `is_renewing` is true if that service was observed to
-    /// renew it.
+    /// Wait because another service holds the Lease. `is_renewing` is true if that service was seen renewing
+    /// it.
     Wait { holder: LeaseHolder, is_renewing: bool },
-    /// Stop, because the Lease was lost. Contains the new holder if it is known.
+    /// Stop because the Lease was lost. Contains the new holder, if known.
     Lost(Option<LeaseHolder>),
 }
 
@@ -109,12 +111,12 @@ impl Leadership {
         &self.identity
     }
 
-    /// Decides how to handle a Lease that was read at `at` on a monotonic clock. `now` is only written to the
-    /// Lease, never compared.
+    /// Decides how to proceed with a Lease that was read at the monotonic time `at`. `now` is only written to
+    /// the Lease, never compared.
     pub fn observe(&mut self, found: Option<Lease>, at: Duration, now: Timestamp) -> Option<Step> {
         let lease = match found {
             Some(lease) => lease,
-            // The Lease was deleted by a user, or doesn't exist yet. The count of holders continues.
+            // A user has deleted the Lease, or it doesn't exist yet. The number of holders keeps counting up.
             None => {
                 let epoch = self.held.as_ref().map_or(0, Lease::epoch).saturating_add(1);
                 return Some(self.acquire(&new_lease(&self.location)?, epoch, now));
@@ -143,8 +145,8 @@ impl Leadership {
         })
     }
 
-    /// Returns the renewal of the Lease as last written, for a service that holds it. The caller doesn't have
-    /// to read the Lease first.
+    /// Returns the renewal of the Lease as last written, for a service that holds the Lease. The caller
+    /// doesn't have to read the Lease first.
     pub fn renewal(&self, now: Timestamp) -> Option<Object> {
         self.held.as_ref().map(|held| held.with_renewal_time(now))
     }
@@ -154,7 +156,7 @@ impl Leadership {
         self.held = Some(lease);
     }
 
-    /// Returns the Lease without a holder if it is still ours.
+    /// Returns the Lease without a holder if this service still holds the Lease.
     pub fn released_lease(&self, found: &Lease) -> Option<Object> {
         (found.holder_id() == self.identity.text).then(|| found.released())
     }
@@ -184,12 +186,13 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
-    /// Returns a wall-clock time that is off by this number of years. No decision may depend on wall clocks.
+    /// Returns a wall-clock time that is off by the given number of years. No decision may depend on wall
+    /// clocks.
     fn wall_clock(at: u64, years: i64) -> Timestamp {
         Timestamp::from_millis(i64::try_from(at).unwrap() * 1000 + years * 31_536_000_000)
     }
 
-    /// An API server with one Lease and optimistic concurrency.
+    /// An API server with a single Lease and optimistic concurrency.
     #[derive(Default)]
     struct Server {
         stored: Option<Object>,
@@ -236,7 +239,7 @@ mod tests {
             (Server::default(), service("a", 1, "s1"), service("b", 2, "s2"));
         assert!(run_step(&mut server, &mut first, 0, 0).is_none());
         assert_eq!(server.holder(), "a_1_s1");
-        // At first, the contender doesn't know whether the holder is running.
+        // At first, the contender doesn't know whether the holder is still running.
         let step = run_step(&mut server, &mut second, 1, -30);
         assert!(matches!(step, Some(Step::Wait { is_renewing: false, .. })), "{step:?}");
         for at in 1..100 {
@@ -284,8 +287,7 @@ mod tests {
         let mut second = service("b", 2, "s2");
         assert!(run_step(&mut server, &mut second, 2, 0).is_none());
         assert_eq!((server.holder().as_str(), server.read().unwrap().epoch()), ("b_2_s2", 3));
-        // The Lease was released and acquired in the meantime, so the first service's information is
-        // outdated.
+        // The Lease has been released and acquired again, so the first service's information is outdated.
         server.put(second.released_lease(&server.read().unwrap()).unwrap()).unwrap();
         assert!(matches!(run_step(&mut server, &mut first, 3, 0), Some(Step::Lost(None))));
     }

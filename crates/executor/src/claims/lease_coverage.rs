@@ -1,4 +1,4 @@
-//! Coverage of writes: a write waits until the operation is certain to hold its claim.
+//! Lease coverage of writes. A write waits until the operation is certain to hold its claim.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,15 +10,15 @@ use tokio::time::Instant;
 use super::times::{CLAIM_COVERAGE, COVERAGE_WAIT_MAX};
 use crate::clock::suspended_time;
 
-/// Coverage of a claim, shared by the task that renews the claim and the callers that write.
+/// Coverage by a claim, shared between the task that renews the claim and the callers that write.
 pub(crate) struct LeaseCoverage {
     state: watch::Sender<CoverageState>,
-    /// Duration for which a renewal covers writes, counted from the start of the renewal.
+    /// Duration for which a renewal covers writes, measured from the start of the renewal.
     duration: Duration,
 }
 
-/// A point in time on the monotonic clock, with the total time that the machine had been suspended. The monotonic clock
-/// stops during a suspension, but claims still expire.
+/// A point in time on the monotonic clock, with the total time for which the machine had been suspended. The
+/// monotonic clock stops while the machine is suspended, but claims still expire.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     at: Instant,
@@ -50,12 +50,12 @@ impl LeaseCoverage {
         Self::with_duration(CLAIM_COVERAGE)
     }
 
-    /// Creates a coverage that lasts `duration` from the start of each renewal.
+    /// Creates a coverage in which each renewal covers writes for `duration` from its start.
     pub fn with_duration(duration: Duration) -> Arc<Self> {
         Arc::new(Self { state: watch::Sender::new(CoverageState::Unknown), duration })
     }
 
-    /// Records a successful renewal that began at this moment.
+    /// Records a successful renewal that began at the given moment.
     pub fn record_renewal(&self, moment: Moment) {
         self.state.send_replace(CoverageState::Renewed(moment));
     }
@@ -65,7 +65,7 @@ impl LeaseCoverage {
         self.state.send_replace(CoverageState::Unknown);
     }
 
-    /// Lets the operation continue without a claim.
+    /// Allows the operation to continue without a claim.
     pub fn allow_without_claim(&self) {
         self.state.send_replace(CoverageState::NotNeeded);
     }
@@ -78,7 +78,7 @@ impl LeaseCoverage {
         }
     }
 
-    /// Waits until a write is covered. After some time it fails with `reason`, as if the cluster didn't
+    /// Waits until a write is covered. If this takes too long, fails with `reason`, as if the cluster didn't
     /// respond.
     pub async fn ensure_covered(&self, reason: &str) -> Result<(), ClusterError> {
         tokio::time::timeout(COVERAGE_WAIT_MAX, self.wait_until_covered())

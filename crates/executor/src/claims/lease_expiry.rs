@@ -1,11 +1,11 @@
-//! Expiry of another operation's claim, determined without that operation's clock.
+//! Expiry of another operation's claim, determined without using that operation's clock.
 
 use std::time::Duration;
 
 use super::record::Lease;
 use super::times::OBSERVATION_GAP_MAX;
 
-/// Observes one Lease. Times are on our own monotonic clock.
+/// Observations of one Lease. Times are on this process's own monotonic clock.
 #[derive(Debug, Default)]
 pub(super) struct LeaseExpiry {
     last_seen: Option<SeenRenewal>,
@@ -14,38 +14,39 @@ pub(super) struct LeaseExpiry {
 #[derive(Debug)]
 struct SeenRenewal {
     renewal: (String, String, u64),
-    /// Time of the first observation since the last renewal.
+    /// Time at which the current renewal was first observed.
     since: Duration,
-    /// Time of the last observation.
+    /// Time at which the Lease was last observed.
     last: Duration,
-    /// True if a renewal was observed.
+    /// True if the holder was seen renewing the Lease.
     is_renewing: bool,
 }
 
-/// Assessment of a holder.
+/// Status of a claim's holder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HolderStatus {
     /// The observation period is too short to tell.
     Unknown,
-    /// The holder renews its claim.
+    /// The holder is renewing its claim.
     Renewing,
     /// The holder hasn't renewed its claim for the claim's whole duration.
     Expired,
 }
 
 impl LeaseExpiry {
-    /// Records an observation of the Lease at a point in time.
+    /// Records an observation of the Lease at the given time.
     pub fn observe(&mut self, lease: &Lease, at: Duration) -> HolderStatus {
         self.observe_for(lease, lease.duration(), at)
     }
 
-    /// Records an observation of a Lease that expires after `lasts` without a renewal.
+    /// Records an observation of a Lease that expires if it isn't renewed for `lasts`.
     pub fn observe_for(&mut self, lease: &Lease, lasts: Duration, at: Duration) -> HolderStatus {
         let renewal = lease.renewal();
         let fresh = |is_renewing| SeenRenewal { renewal: renewal.clone(), since: at, last: at, is_renewing };
         let seen = match self.last_seen.take() {
             Some(seen) if seen.renewal == renewal => {
-                // Gaps in our observations, and periods in which the holder couldn't renew, don't count.
+                // Gaps between observations don't count, and neither do periods in which the holder couldn't
+                // renew.
                 let is_gap = at.saturating_sub(seen.last) > OBSERVATION_GAP_MAX;
                 SeenRenewal { since: if is_gap { at } else { seen.since }, last: at, ..seen }
             }

@@ -3,20 +3,20 @@
 use sha2::{Digest as _, Sha256};
 use tidegate_model::{ClaimLocation, ClaimRequest, SyncRequest};
 
-/// A namespace that exists in every cluster, for operations that create their own namespace.
+/// A namespace that exists in every cluster. It is used by operations that create their own namespace.
 const FALLBACK_NAMESPACE: &str = "default";
 /// Maximum length of an object name.
 const NAME_MAX: usize = 253;
 /// Number of hexadecimal digits that distinguish shortened names.
 const DIGEST_DIGITS: usize = 10;
 
-/// Locations of an operation's claim.
+/// Locations in which an operation's claim may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ClaimLocations {
-    /// Location in the namespace that the request specifies, or else in the destination's namespace.
+    /// Location in the namespace that the request specifies, or in the destination's namespace by default.
     pub home: ClaimLocation,
-    /// Location used if that namespace doesn't exist. All other operations check this location as well,
-    /// because the namespace may have been created in the meantime.
+    /// Location that is used if the home namespace doesn't exist. All other operations check this location as
+    /// well, because the namespace may have been created in the meantime.
     pub fallback: Option<ClaimLocation>,
 }
 
@@ -35,7 +35,7 @@ impl ClaimLocations {
     }
 }
 
-/// Returns `tidegate-<application>`. Adds a digest if this isn't a valid object name or if the name must
+/// Returns `tidegate-<application>`. Adds a digest if that isn't a valid object name or if the name must
 /// include a namespace.
 fn lease_name(application: &str, namespace: Option<&str>) -> String {
     let full = format!("tidegate-{application}");
@@ -56,7 +56,7 @@ fn lease_name(application: &str, namespace: Option<&str>) -> String {
     format!("{}-{digits}", plain.trim_end_matches('-'))
 }
 
-/// Returns true if a string can be the name of an object.
+/// Returns true if a string is a valid object name.
 fn is_valid_name(text: &str) -> bool {
     let is_label = |label: &str| {
         let plain =

@@ -1,8 +1,9 @@
-//! An operation's claim on a cluster: one `Lease` per application, which prevents engines without a shared
-//! log from working on the same application at the same time.
+//! An operation's claim on a cluster. There is one `Lease` per application, which prevents engines that don't
+//! share a log from working on the same application at the same time.
 //!
-//! Clocks of different machines are never compared. A claim has expired once a contender has watched it for its whole
-//! duration, on its own monotonic clock, without seeing a renewal. The holder stops writing well before that.
+//! The clocks of different machines are never compared. A claim has expired once a contender has watched it
+//! for the claim's whole duration, on the contender's own monotonic clock, without seeing a renewal. The
+//! holder stops writing well before that.
 //!
 //! - `location` determines the Lease's name and namespace, and `record` defines its content.
 //! - `lease_expiry` decides when the claim has expired.
@@ -10,8 +11,8 @@
 //! - `lease_coverage` blocks writes that aren't covered by the claim.
 //!
 //! A service's Lease uses the same record format. `leadership` decides which service is in charge of a
-//! control plane. `service_lease` acquires and renews the Lease, and fences the clusters of a service that
-//! has lost it.
+//! control plane. `service_lease` acquires and renews the Lease. It also fences off the clusters from a
+//! service that has lost the Lease.
 
 mod claim_task;
 mod keeper;

@@ -1,4 +1,4 @@
-//! Content of a claim's Lease. Any program may have written it, so every field can be missing.
+//! Contents of a claim's Lease. Any program may have written the Lease, so every field can be missing.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ use tidegate_model::{ClaimHolder, ClaimLocation, Gvk, Object, Timestamp};
 
 use super::times::CLAIM_DURATION;
 
-/// Maximum lease duration that is accepted, because every claim must expire eventually.
+/// Maximum lease duration that is accepted. It ensures that every claim eventually expires.
 const LEASE_DURATION_MAX: Duration = Duration::from_secs(600);
 
-/// Returns the kind of a claim.
+/// Returns the kind of the object that represents a claim.
 pub(super) fn lease_kind() -> Gvk {
     Gvk::new("coordination.k8s.io", "v1", "Lease")
 }
@@ -24,25 +24,25 @@ pub(super) fn lease_kind() -> Gvk {
 pub(crate) struct Claimant {
     pub operation: String,
     pub application: String,
-    /// Process and host that are running the operation.
+    /// Host and process that are running the operation.
     pub worker: String,
     pub revision: String,
 }
 
-/// A Lease as last read or written.
+/// A Lease, as last read or written.
 #[derive(Clone, Debug)]
 pub(super) struct Lease(pub Object);
 
-/// Owner of a Lease according to its holder and annotations.
+/// Owner of a Lease, according to its holder and annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// No owner: it can be acquired.
+    /// No owner. The Lease can be acquired.
     Free,
     /// This operation, regardless of which of its processes wrote the Lease.
     Ours,
-    /// Another operation, with its own identity.
+    /// Another operation, with its identity.
     Other(ClaimHolder),
-    /// Another operation has acquired the Lease since we held it.
+    /// Another operation has acquired the Lease since this operation held it.
     Lost(Option<ClaimHolder>),
 }
 
@@ -51,7 +51,7 @@ impl Lease {
         self.0.annotation(name).unwrap_or_default().to_owned()
     }
 
-    /// Returns the operation that holds the Lease. The result is empty after a release.
+    /// Returns the id of the operation that holds the Lease. The id is empty after a release.
     pub fn holder_id(&self) -> &str {
         self.0.text("/spec/holderIdentity")
     }
@@ -75,27 +75,30 @@ impl Lease {
         (self.holder_id().to_owned(), self.0.text("/spec/renewTime").to_owned(), self.epoch())
     }
 
-    /// Returns the time after which the Lease expires without a renewal. Other programs can use their own duration.
+    /// Returns the duration after which the Lease expires if it isn't renewed. Other programs can use
+    /// durations of their own.
     pub fn duration(&self) -> Duration {
         self.duration_at_least(CLAIM_DURATION)
     }
 
-    /// Returns the time after which the Lease expires without a renewal. `min` is both the minimum and the default.
+    /// Returns the duration after which the Lease expires if it isn't renewed. `min` is both the minimum and
+    /// the default.
     pub fn duration_at_least(&self, min: Duration) -> Duration {
         let seconds =
             self.0.integer("/spec/leaseDurationSeconds").and_then(|count| u64::try_from(count).ok());
         seconds.map_or(min, |seconds| Duration::from_secs(seconds).clamp(min, LEASE_DURATION_MAX.max(min)))
     }
 
-    /// Returns the operation that requested the holder's end.
+    /// Returns the operation that has asked the holder to end.
     pub fn end_requester(&self) -> Option<ClaimHolder> {
         let operation = self.annotation(CLAIM_SUPERSEDE_REQUESTED_BY);
         let who = self.annotation(CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER);
         (!operation.is_empty()).then(|| ClaimHolder { operation, who, ..ClaimHolder::default() })
     }
 
-    /// Returns the owner of the Lease from our point of view. `had` is true if we held the Lease before. The
-    /// Lease keeps its last holder, so that we know whether another operation was active in the meantime.
+    /// Returns the owner of the Lease from the point of view of `us`. `had` is true if `us` held the Lease
+    /// before. A released Lease still records its last holder, which shows whether another operation was
+    /// active in the meantime.
     pub fn owner(&self, us: &Claimant, had: bool) -> Owner {
         let is_free = self.holder_id().is_empty();
         let was_ours = self.0.annotation(OPERATION_ID) == Some(us.operation.as_str());
@@ -116,7 +119,7 @@ impl Lease {
         object
     }
 
-    /// Returns the Lease as acquired by a holder with this identity.
+    /// Returns the Lease as acquired by the holder with the given identity.
     pub fn with_holder(&self, holder: &str, lasts: Duration, epoch: u64, now: Timestamp) -> Object {
         self.with_change(|object| {
             let spec = object.section_mut("spec");
@@ -135,7 +138,7 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease as acquired.
+    /// Returns the Lease as acquired by `us`.
     pub fn with_claimant(&self, us: &Claimant, epoch: u64, now: Timestamp) -> Object {
         Self(self.with_holder(&us.operation, CLAIM_DURATION, epoch, now)).with_change(|object| {
             object.set_annotation(OPERATION_ID, us.operation.as_str());
@@ -146,14 +149,15 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease as renewed by its holder.
+    /// Returns the Lease as renewed by `us`.
     pub fn renewed_by(&self, us: &Claimant, now: Timestamp) -> Object {
         Self(self.with_renewal_time(now)).with_change(|object| {
             object.set_annotation(CLAIM_HOLDER, us.worker.as_str());
         })
     }
 
-    /// Returns the Lease as released. The Lease isn't deleted, because its number of holders must never decrease.
+    /// Returns the Lease as released. The Lease isn't deleted, because the number of holders that it records
+    /// must never decrease.
     pub fn released(&self) -> Object {
         self.with_change(|object| {
             object.section_mut("spec").remove("holderIdentity");
@@ -161,7 +165,7 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease after it is taken from an operation that is no longer running.
+    /// Returns the Lease as taken away from an operation that is no longer running.
     pub fn revoked_by(&self, us: &Claimant) -> Object {
         let epoch = self.epoch().saturating_add(1);
         self.with_change(|object| {
@@ -173,12 +177,12 @@ impl Lease {
         })
     }
 
-    /// Returns the Lease without the request that its holder end.
+    /// Returns the Lease without the request for its holder to end.
     pub fn without_end_request(&self) -> Object {
         self.with_change(remove_end_requests)
     }
 
-    /// Returns the Lease with a request that its holder end.
+    /// Returns the Lease with a request for its holder to end.
     pub fn with_end_request(&self, us: &Claimant) -> Object {
         self.with_change(|object| {
             object.set_annotation(CLAIM_SUPERSEDE_REQUESTED_BY, us.operation.as_str());
@@ -192,7 +196,7 @@ fn remove_end_requests(object: &mut Object) {
     object.remove_annotation(CLAIM_SUPERSEDE_REQUESTED_BY_HOLDER);
 }
 
-/// Returns a new Lease to create at this location. `None` if a Lease can't exist at this location.
+/// Returns a new Lease to be created at this location. `None` if a Lease can't exist at this location.
 pub(super) fn new_lease(place: &ClaimLocation) -> Option<Lease> {
     let object = json!({
         "apiVersion": "coordination.k8s.io/v1",
@@ -239,7 +243,7 @@ mod tests {
             ("", "them", false, Owner::Free),
             ("us", "us", false, Owner::Ours),
             ("them", "them", false, Owner::Other(other())),
-            // We held the Lease and want it again.
+            // This operation held the Lease before and wants it again.
             ("us", "us", true, Owner::Ours),
             ("", "us", true, Owner::Free),
             ("", "them", true, Owner::Lost(None)),

@@ -1,4 +1,4 @@
-//! Acquisition and renewal of claims on virtual time.
+//! Tests of acquiring and renewing claims, using virtual time.
 
 use std::collections::VecDeque;
 use std::sync::Mutex;
@@ -13,16 +13,16 @@ use super::keeper::{ClaimKeeper, KeeperEnvironment, ObservationStore};
 use super::location::ClaimLocations;
 use super::record::{Claimant, Lease, new_lease};
 
-/// Scripted responses to writes, each after a delay in seconds. Once the script is exhausted, writes succeed
-/// immediately.
+/// Scripted results of writes, each returned after a delay in seconds. Once the script is exhausted, writes
+/// succeed immediately.
 struct Script {
     started_at: Instant,
     answers: Mutex<VecDeque<(u64, Option<ErrorKind>)>>,
-    /// Times of the writes in seconds.
+    /// Times at which writes were made, in seconds.
     write_times: Mutex<Vec<u64>>,
-    /// Existing claim of another operation.
+    /// Existing claim, held by another operation.
     foreign_lease: Option<Lease>,
-    /// True if our log records that the operation has finished.
+    /// True if the local log records that the operation has finished.
     is_over: bool,
 }
 
@@ -96,7 +96,7 @@ async fn run_script(script: Script, previous_location: Option<ClaimLocation>, se
     script.write_times.into_inner().unwrap()
 }
 
-/// Returns the times of the writes in the first seconds of an operation that already holds its claim.
+/// Returns the times of the writes during the first seconds of an operation that already holds its claim.
 async fn write_times(answers: impl IntoIterator<Item = (u64, Option<ErrorKind>)>, seconds: u64) -> Vec<u64> {
     let answers = Mutex::new(answers.into_iter().collect());
     let script = Script {
@@ -109,8 +109,8 @@ async fn write_times(answers: impl IntoIterator<Item = (u64, Option<ErrorKind>)>
     run_script(script, Some(location()), seconds).await
 }
 
-/// A process that is killed between the end of its operation and the release leaves a claim behind. The next operation
-/// in the same log doesn't wait for the claim, but an operation in another log does.
+/// If a process is killed after its operation has ended but before the claim is released, the claim remains.
+/// The next operation in the same log doesn't wait for the claim, but an operation in another log does.
 #[tokio::test(start_paused = true)]
 async fn the_claim_of_a_finished_operation_is_not_awaited() {
     for (is_over, first) in [(true, 0), (false, 30)] {
@@ -125,8 +125,8 @@ async fn the_claim_of_a_finished_operation_is_not_awaited() {
     }
 }
 
-/// A renewal covers writes from its start. A renewal that was delayed by an outage doesn't cover any writes when it
-/// succeeds, and writers must not wait for the next regular renewal.
+/// A renewal covers writes from its start. If an outage delays a renewal for too long, the renewal no longer
+/// covers any writes when it succeeds. Writers must then not have to wait for the next regular renewal.
 #[tokio::test(start_paused = true)]
 async fn a_renewal_that_hung_is_repeated_at_once() {
     assert_eq!(

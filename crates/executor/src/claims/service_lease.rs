@@ -1,5 +1,5 @@
-//! The Lease of a service. The service acquires and renews the Lease in the cluster, and its writes are
-//! fenced when it loses the Lease.
+//! A service's Lease. The service acquires and renews the Lease in the cluster. If the service loses the
+//! Lease, its writes are blocked.
 
 use std::sync::Arc;
 
@@ -30,25 +30,26 @@ pub struct ServiceLease {
 /// Reason why a service is waiting for its Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseWait {
-    /// Another service holds the Lease, or held it last and may no longer be running.
+    /// Another service holds the Lease. Or another service was the last to hold it and may no longer be
+    /// running.
     Holder(LeaseHolder),
     /// The API server does not respond.
     Unavailable(String),
 }
 
-/// Reason why a service did not acquire its Lease.
+/// Reason why a service could not acquire its Lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseError {
     /// Another service is in charge.
     Held(LeaseHolder),
-    /// The API server refuses the Lease.
+    /// The API server refused to create or update the Lease.
     Refused(ClusterError),
 }
 
 /// Reason why a service is no longer in charge.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LeaseLoss {
-    /// Another service has acquired the Lease, or held it in the meantime.
+    /// Another service has acquired the Lease, or held it temporarily.
     Taken(Option<LeaseHolder>),
     /// The task that renews the Lease has ended because of an internal error.
     Internal,
@@ -62,22 +63,24 @@ enum Attempt {
         is_renewing: bool,
     },
     Lost(Option<LeaseHolder>),
-    /// Another process wrote the Lease at the same moment.
+    /// Another process wrote the Lease at the same time.
     Conflict,
 }
 
 impl ServiceLease {
-    /// Creates the Lease at `place` in a cluster, for the service with this identity. Doesn't call the cluster.
+    /// Creates a handle to the Lease at `place` in a cluster, for the service with the given identity.
+    /// Doesn't call the cluster.
     pub fn new(cluster: Arc<dyn Cluster>, place: ClaimLocation, identity: ServiceIdentity) -> Self {
         Self { cluster, leadership: Leadership::new(identity, place), started_at: Instant::now() }
     }
 
-    /// Acquires the Lease. While another service is renewing it, a standby (`is_standby`) waits until the Lease is
-    /// released or expires; any other service gives up. Passes the reason for each wait to `report`.
+    /// Acquires the Lease. While another service is renewing it, a standby (`is_standby`) waits until the
+    /// Lease is released or expires, whereas any other service gives up. Passes the reason for each wait to
+    /// `report`.
     ///
     /// # Errors
     ///
-    /// Returns an error if another service is in charge, or if the API server refuses the Lease.
+    /// Returns an error if another service is in charge, or if the API server refuses to write the Lease.
     pub async fn acquire(
         mut self,
         is_standby: bool,
@@ -117,9 +120,9 @@ impl ServiceLease {
         HeldLease { renewal_task: Some(keeping), coverage, lease: Self::new(cluster, place, identity) }
     }
 
-    /// Renews the Lease until another service acquires it. While the renewal fails, the fence blocks writes.
-    /// The service then continues if no other service has acquired the Lease in the meantime, so an outage of
-    /// the API server doesn't end the service.
+    /// Renews the Lease until another service acquires it. While renewals fail, the fence blocks writes. If
+    /// no other service has acquired the Lease by the time a renewal succeeds, the service continues. An
+    /// outage of the API server therefore doesn't end the service.
     async fn keep_renewed(&mut self, hold: &LeaseCoverage) -> LeaseLoss {
         let mut pause = SERVICE_LEASE_RENEWAL_INTERVAL;
         loop {
@@ -209,7 +212,8 @@ impl ServiceLease {
     }
 }
 
-/// Lease of the service that is in charge. A task renews it until this value is released or dropped.
+/// Lease of the service that is in charge. A background task renews it until this value is released or
+/// dropped.
 pub struct HeldLease {
     renewal_task: Option<JoinHandle<LeaseLoss>>,
     coverage: Arc<LeaseCoverage>,
@@ -217,12 +221,12 @@ pub struct HeldLease {
 }
 
 impl HeldLease {
-    /// Returns the fence, which blocks writes that this Lease does not cover.
+    /// Returns the fence that blocks writes not covered by this Lease.
     pub fn fence(&self) -> Fence {
         Fence(Arc::clone(&self.coverage))
     }
 
-    /// Returns once the Lease is lost. The [`Fence`] is already blocking all writes at that point.
+    /// Returns once the Lease is lost. By then, the [`Fence`] is already blocking all writes.
     pub async fn wait_until_lost(&mut self) -> LeaseLoss {
         let Some(keeping) = &mut self.renewal_task else { return std::future::pending().await };
         let ended = keeping.await;
@@ -230,8 +234,8 @@ impl HeldLease {
         ended.unwrap_or(LeaseLoss::Internal)
     }
 
-    /// Releases the Lease when the service ends, so that another service can acquire it immediately. From now on the
-    /// [`Fence`] blocks all writes. If the release fails, the Lease expires.
+    /// Releases the Lease when the service ends, so that another service can acquire it immediately. From
+    /// then on, the [`Fence`] blocks all writes. If the release fails, the Lease expires.
     pub async fn release(mut self) {
         self.coverage.revoke();
         if let Some(keeping) = self.renewal_task.take() {
@@ -257,12 +261,13 @@ impl Drop for HeldLease {
     }
 }
 
-/// Blocks writes that a service's Lease doesn't cover. Blocked writes fail as if the cluster didn't respond.
+/// Blocks writes that aren't covered by a service's Lease. Blocked writes fail as if the cluster didn't
+/// respond.
 #[derive(Clone)]
 pub struct Fence(Arc<LeaseCoverage>);
 
 impl Fence {
-    /// Returns the same cluster behind this fence.
+    /// Returns the given cluster, protected by this fence.
     #[must_use]
     pub fn wrap(&self, cluster: Arc<dyn Cluster>) -> Arc<dyn Cluster> {
         Arc::new(FencedCluster { cluster, fence: self.clone() })

@@ -6,8 +6,8 @@ use std::time::Duration;
 pub const CLAIM_DURATION: Duration = Duration::from_secs(30);
 /// Interval between renewals of a claim.
 pub const CLAIM_RENEWAL_INTERVAL: Duration = Duration::from_secs(5);
-/// Time after the start of the last successful renewal at which a holder stops writing. The rest of the duration is for
-/// calls in flight.
+/// Time after the start of the last successful renewal at which a holder stops writing. The remaining
+/// duration allows calls in flight to complete.
 pub(super) const CLAIM_COVERAGE: Duration = Duration::from_secs(20);
 /// Delay before a failed renewal is repeated.
 pub(super) const RENEWAL_RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -18,15 +18,15 @@ pub(super) const OBSERVATION_INTERVAL: Duration = Duration::from_secs(2);
 pub(super) const OBSERVATION_GAP_MAX: Duration = Duration::from_secs(10);
 /// Delay before a claim is read again after a write conflict.
 pub(super) const CONFLICT_RETRY_DELAY: Duration = Duration::from_millis(100);
-/// Maximum time that the end of an operation waits for the release of its claim. After this time, the claim
-/// expires on its own.
+/// Maximum time that a finishing operation waits for its claim to be released. If the release takes longer,
+/// the claim expires on its own.
 pub(super) const RELEASE_TIMEOUT: Duration = Duration::from_secs(5);
 /// Duration of a service's Lease.
 pub const SERVICE_LEASE_DURATION: Duration = Duration::from_secs(15);
-/// Time between two renewals of a service's Lease.
+/// Interval between renewals of a service's Lease.
 pub const SERVICE_LEASE_RENEWAL_INTERVAL: Duration = Duration::from_secs(3);
-/// Time after the start of the last successful renewal at which a service stops writing. The rest of the duration is
-/// for calls in flight.
+/// Time after the start of the last successful renewal at which a service stops writing. The remaining
+/// duration allows calls in flight to complete.
 pub(super) const SERVICE_LEASE_COVERAGE: Duration = Duration::from_secs(10);
 /// Maximum time that a write waits for a claim renewal.
 pub(super) const COVERAGE_WAIT_MAX: Duration = Duration::from_secs(10);

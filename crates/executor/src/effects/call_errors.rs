@@ -1,10 +1,10 @@
-//! Meaning of cluster errors for the state machine.
+//! Translates cluster errors for the state machine.
 
 use tidegate_cluster::{ClusterError, ErrorKind};
 use tidegate_lifecycle::operation::CallError;
 use tidegate_model::format_duration;
 
-/// Converts a cluster error. A conflict results from a race, so it is transient.
+/// Converts a cluster error. A conflict is the result of a race, so it is treated as transient.
 pub(crate) fn call_error(error: &ClusterError) -> CallError {
     let retry_after = match error.kind {
         ErrorKind::TooManyRequests { retry_after } => retry_after,

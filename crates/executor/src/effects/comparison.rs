@@ -1,4 +1,4 @@
-//! Comparison with the help of server-side dry runs.
+//! Comparison of planned objects with the cluster, using server-side dry runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,21 +15,21 @@ use tidegate_planner::{Comparer, Difference, PlanResult, TakenOverFields, server
 use super::resources::{self, is_replaced};
 use super::subject::Subject;
 
-/// Maximum number of concurrent dry runs. The cluster itself has a lower limit.
+/// Maximum number of concurrent dry runs. The cluster connection has a lower limit of its own.
 const CONCURRENT_DRY_RUNS_MAX: usize = 64;
 
 /// Purpose of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ComparisonPurpose {
     /// Finds the changes that a sync would make. Objects that are replaced as a whole (`Replace=true`) lose
-    /// the fields of other managers.
+    /// the fields set by other managers.
     Sync,
-    /// Checks that the cluster has all fields of the manifests, regardless of additional fields.
+    /// Checks that the cluster has all fields in the manifests. Additional fields are ignored.
     Manifests,
 }
 
-/// Result of comparing one task of a plan with the cluster: the difference between the object and the server's prediction, or
-/// the server's rejection of the manifest.
+/// Result of comparing one task of a plan with the cluster. It is either the difference between the object
+/// and the server's prediction, or the server's rejection of the manifest.
 pub(super) struct ComparisonResult {
     pub task: TaskId,
     pub outcome: Result<PredictedDifference, ClusterError>,
@@ -38,14 +38,15 @@ pub(super) struct ComparisonResult {
 /// Difference between an object and the server's prediction.
 pub(super) enum PredictedDifference {
     Exact(Difference),
-    /// An estimate, based on the information from the server.
+    /// An estimate that is based on the server's response.
     Estimated(Difference),
     /// The server accepts the manifest but doesn't report a result.
     Unknown,
 }
 
-/// Returns true if only the server can decide whether an object is in sync, because the local comparison found a
-/// difference that may be due to server-side behavior. The object's compare options can forbid or force the dry run.
+/// Returns true if only the server can decide whether an object is in sync, because the local comparison
+/// found a difference that server-side behavior may explain. The object's compare options can forbid or force
+/// the dry run.
 pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
     // An object that is being deleted is always created again.
     if task.options.already_deleting {
@@ -53,15 +54,15 @@ pub(super) fn needs_dry_run(task: &Task, option: Option<bool>) -> bool {
     }
     match task.action {
         Action::Replace => option != Some(false),
-        // A dry run keeps fields that disappear once their ownership is taken over.
+        // A dry run preserves fields that would disappear once their ownership is taken over.
         Action::Apply => option != Some(false) && task.options.take_over.is_empty(),
         Action::Unchanged => option == Some(true),
         Action::Create | Action::Prune | Action::PruneSkipped => false,
     }
 }
 
-/// Compares objects with dry runs. Covers objects that `ask` selects, that exist in the cluster, and that
-/// have a manifest that can be evaluated now. `live` contains the objects that the plan is based on.
+/// Compares objects by using dry runs. Covers objects that are selected by `ask`, exist in the cluster, and
+/// have a manifest that can be evaluated now. `live` contains the objects on which the plan is based.
 pub(super) async fn compare(
     cluster: &dyn Cluster,
     (operation, request): (OperationId, &SyncRequest),
@@ -78,20 +79,20 @@ pub(super) async fn compare(
         let judged_now = task.live.is_some() && !task.is_hook() && !task.options.dry_run_at_wave;
         let live = judged_now.then(|| live.unpack())?;
         let option = server_side_diff(manifest, &live);
-        // The object has all fields of its manifest, and possibly fields of an earlier manifest.
+        // The object has all fields in its manifest, and possibly fields from an earlier manifest.
         let may_lose = || {
             is_replaced(task) && option != Some(false) && comparer.needs_server_prediction(manifest, &live)
         };
         let asked = ask(task, option) || (task.action == Action::Unchanged && may_lose());
         asked.then_some(Candidate { id, task, manifest, live })
     });
-    // A dry run doesn't evaluate health, so any rules are sufficient.
+    // A dry run doesn't evaluate health, so any set of rules will do.
     let health = HealthRules::built_in();
     let health = &health;
     let mut under_way = FuturesOrdered::new();
     let mut answers = Vec::new();
     loop {
-        // Created lazily, so that only objects with a dry run in progress are unpacked in memory.
+        // Created lazily, so that an object is unpacked in memory only while its dry run is in progress.
         under_way.extend(waiting.by_ref().take(CONCURRENT_DRY_RUNS_MAX.saturating_sub(under_way.len())).map(
             |candidate| {
                 let asking = async move {
@@ -112,7 +113,7 @@ pub(super) fn index_by_key(live: &[LiveObject]) -> BTreeMap<&ObjectKey, &LiveObj
     live.iter().map(|object| (object.key(), object)).collect()
 }
 
-/// An object to compare with a dry run.
+/// An object to compare by using a dry run.
 struct Candidate<'q> {
     id: TaskId,
     task: &'q Task,
@@ -154,7 +155,7 @@ impl<'q> Candidate<'q> {
         let Some(resources::Prediction { object: predicted, is_client_side }) = predicted else {
             return Ok(PredictedDifference::Unknown);
         };
-        // Only a server-side apply reports field owners.
+        // Only server-side apply reports field owners.
         let filtered =
             self.task.options.server_side && self.task.action != Action::Replace && !is_client_side;
         let judge =
@@ -174,8 +175,8 @@ impl<'q> Candidate<'q> {
         })
     }
 
-    /// Compares an object that must be deleted and created again, as if it were new. The operation's own dry
-    /// run determines whether the new object could replace it.
+    /// Compares an object that must be deleted and created again, as if the object were new. Whether the new
+    /// object could replace the existing one is determined later, by the operation's own dry run.
     async fn compare_replacement(
         &self,
         cluster: &dyn Cluster,
@@ -197,14 +198,15 @@ impl<'q> Candidate<'q> {
     }
 }
 
-/// Marks an object for replacement that has all fields of its manifest, but also fields of an earlier manifest.
+/// Marks an object for replacement if it has all fields in its manifest but also fields from an earlier
+/// manifest.
 pub(super) fn mark_for_replacement(task: &mut Task) {
     task.action = Action::Replace;
     "in the cluster; replaced as a whole".clone_into(&mut task.reason);
 }
 
-/// Applies the results to the plan of an operation with `ApplyOutOfSyncOnly`. Ignores rejections, which the operation's
-/// dry run reports.
+/// Applies the results to the plan of an operation with `ApplyOutOfSyncOnly`. Ignores rejections, because the
+/// operation's own dry run reports them.
 pub(super) fn apply_results(planned: &mut PlanResult, compared: Vec<ComparisonResult>, checked: bool) {
     for ComparisonResult { task, outcome } in compared {
         let Some(task) = planned.plan.tasks.get_mut(task.index()) else { continue };

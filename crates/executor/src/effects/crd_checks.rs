@@ -1,4 +1,4 @@
-//! Prediction for kinds that the cluster doesn't serve yet.
+//! Predictions about kinds that the cluster doesn't serve yet.
 
 use serde_json::Value;
 use tidegate_cluster::{Cluster, Scope};
@@ -9,15 +9,15 @@ use super::subject::Subject;
 const GROUP: &str = "apiextensions.k8s.io";
 const KIND: &str = "CustomResourceDefinition";
 
-/// Explains why waiting for the kind of a task is pointless according to its definition. Returns `None` if
-/// waiting makes sense, because the definition is in the cluster and will soon be established, or because it
-/// is part of the operation.
+/// Explains why it is pointless to wait for a task's kind, according to the kind's definition. Returns `None`
+/// if waiting makes sense: either the definition is in the cluster and will soon be established, or it is
+/// part of the operation.
 pub(super) async fn explain_unserved_kind(cluster: &dyn Cluster, subject: &Subject<'_>) -> Option<String> {
     let awaits_kind = subject.task.options.awaits_kind;
     let definitions = Scope::complete_objects(Gvk::new(GROUP, "v1", KIND));
     match cluster.list(&definitions).await {
         Ok(listing) => explain_by_definitions(&listing.objects, &subject.task.gvk, awaits_kind),
-        // Without read access to the definition there is no reason to wait. A failed read is retried.
+        // Without read access to the definition, there is no reason to wait. Failed reads are retried.
         Err(error) => (!awaits_kind && !error.kind.is_transient()).then(String::new),
     }
 }
@@ -27,7 +27,7 @@ fn explain_by_definitions(definitions: &[Object], gvk: &Gvk, awaits_kind: bool) 
         let names = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
         names == (gvk.group.as_str(), gvk.kind.as_str())
     };
-    // A definition that is being deleted makes room for the operation's own definition.
+    // If a definition is being deleted, the operation's own definition will replace it.
     let is_there = |definition: &&Object| !definition.is_deleting();
     let mut reasons = Vec::new();
     for definition in definitions.iter().filter(defines).filter(is_there) {
@@ -36,7 +36,7 @@ fn explain_by_definitions(definitions: &[Object], gvk: &Gvk, awaits_kind: bool) 
     (!(awaits_kind && reasons.is_empty())).then(|| reasons.join("; "))
 }
 
-/// Explains why a definition won't serve a version of its kind.
+/// Explains why a definition won't serve the requested version of its kind.
 fn explain_unserved_version(definition: &Object, gvk: &Gvk) -> Option<String> {
     if let Some(refused) = name_conflict_message(definition) {
         return Some(refused);
@@ -53,15 +53,15 @@ fn explain_unserved_version(definition: &Object, gvk: &Gvk) -> Option<String> {
     })
 }
 
-/// Explains why a written definition will never be established. A definition that was established earlier continues to
-/// serve its kind.
+/// Explains why a definition that was just written will never be established. A definition that was
+/// established earlier continues to serve its kind.
 pub(super) fn explain_unestablished(written: &Object) -> Option<String> {
     let is_definition = (written.group(), written.kind()) == (GROUP, KIND);
     let is_established = || find_condition(written, "Established", "True").is_some();
     if is_definition && !is_established() { name_conflict_message(written) } else { None }
 }
 
-/// Returns the message for a definition whose names conflict with another one.
+/// Returns the message for a definition whose names conflict with those of another definition.
 fn name_conflict_message(definition: &Object) -> Option<String> {
     let refused = find_condition(definition, "NamesAccepted", "False")?;
     let message = refused.get("message").and_then(Value::as_str).unwrap_or_default();
@@ -91,8 +91,8 @@ mod tests {
             (Some(""), Some("the names of definition x are not accepted: \"Widget\" is already in use"));
         let (not_served, other) =
             (Some("definition x serves no version and not v1"), Some("definition x serves v2 and not v1"));
-        // The last two columns are the results for a kind whose definition isn't part of the operation, and
-        // for a kind whose definition is.
+        // The last two columns are the results for a kind whose definition isn't part of the operation and
+        // for a kind whose definition is part of it.
         for (group, kind, version, served, conditions, strange, brought) in [
             ("example.com", "Widget", "v1", true, &accepted, None, None),
             ("example.com", "Widget", "v1", true, &json!([]), None, None),

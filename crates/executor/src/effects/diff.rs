@@ -16,7 +16,7 @@ use super::comparison::{
 use super::planning::{PlanDraft, draft_plan};
 use super::targets::Targets;
 
-/// Operation id of comparisons, which don't belong to an operation.
+/// Operation id used for comparisons, which don't belong to any operation.
 pub const NO_OPERATION: OperationId = OperationId(uuid::Uuid::nil());
 
 /// Comparison status of an object.
@@ -39,18 +39,18 @@ pub struct ObjectDifference {
     pub task: Task,
     /// Comparison status.
     pub status: ObjectStatus,
-    /// True if the difference doesn't count, because the object has the option `IgnoreExtraneous`, or because
-    /// it is in another place and may belong to another application.
+    /// True if the difference doesn't count. This is the case if the object has the option
+    /// `IgnoreExtraneous`, or if it was found in another location and may belong to another application.
     pub ignored: bool,
     /// The live object, if it exists. Its Secret values aren't masked, so it is never serialized.
     #[serde(skip)]
     pub live: Option<Arc<Object>>,
     /// The difference, with Secret values masked.
     pub difference: Difference,
-    /// Reason why the server rejects the manifest. The difference is then an estimate.
+    /// Server's reason for rejecting the manifest. If set, the difference is only an estimate.
     pub refused: Option<String>,
-    /// True if the object must be deleted and created again. The difference is then an estimate, at best from a dry run
-    /// under another name.
+    /// True if the object must be deleted and created again. The difference is then an estimate, at best
+    /// based on a dry run under another name.
     pub estimate: bool,
 }
 
@@ -61,13 +61,13 @@ pub struct Differences {
     pub objects: Vec<ObjectDifference>,
     /// Findings of the plan.
     pub findings: Vec<Warning>,
-    /// True if every place that may contain objects of the application was searched.
+    /// True if every location that may contain objects of the application was searched.
     pub is_complete: bool,
 }
 
 /// Compares an application with the cluster in sync order, and returns the plan's findings. Searches for
-/// extra objects like a sync with pruning. Neither compares hooks nor writes to the cluster. Masks all Secret
-/// values in the manifests.
+/// extra objects in the same way as a sync with pruning. Doesn't compare hooks and doesn't write to the
+/// cluster. Masks all Secret values in the manifests.
 pub async fn diff(
     cluster: &dyn Cluster,
     (question, request): (ComparisonPurpose, &SyncRequest),
@@ -105,7 +105,7 @@ async fn compute_differences(
     let shows_replacements =
         question == ComparisonPurpose::Sync && !request.options.has("ApplyOutOfSyncOnly=true");
     let mut request = request.clone();
-    // With this option, the plan marks objects that are in sync and finds all extra objects. The plan is
+    // With this option, the plan marks the objects that are in sync, and finds all extra objects. The plan is
     // never executed.
     request.options.flags.push("ApplyOutOfSyncOnly=true".to_owned());
     request.options.prune = true;
@@ -142,8 +142,8 @@ async fn compute_differences(
     Ok(Differences { objects, findings: planned.plan.warnings, is_complete })
 }
 
-/// Marks objects in sync for replacement. Even if an object has all fields of its manifest, a replacement can remove
-/// its other fields.
+/// Marks objects that are in sync for replacement. Even if an object has all fields in its manifest,
+/// replacing the object can remove its other fields.
 fn mark_objects_in_sync_for_replacement(plan: &mut Plan) {
     let is_replaced = |task: &&mut Task| task.action == Action::Unchanged && task.options.replace;
     plan.tasks.iter_mut().filter(is_replaced).for_each(mark_for_replacement);

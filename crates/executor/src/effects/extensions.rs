@@ -1,4 +1,4 @@
-//! Extensions that a plan refers to, and warnings about extensions that the engine doesn't have.
+//! Extensions that plans refer to, and warnings about extensions that the engine doesn't have.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use tidegate_planner::PlanResult;
 
 use crate::gates::is_defined_by_name;
 
-/// Names of an engine's extensions. The `tidegate` command has no extensions.
+/// Names of the extensions registered with an engine. The `tidegate` command has no extensions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExtensionNames {
     /// Valid names for `tidegate.dev/gate`, in addition to the built-in gates.
@@ -21,7 +21,7 @@ pub struct ExtensionNames {
 }
 
 impl ExtensionNames {
-    /// Explains why a gate never opens because it does not exist. Returns `None` for an existing gate.
+    /// Explains why a gate never opens if the gate does not exist. Returns `None` if the gate exists.
     pub fn explain_missing_gate(&self, gate: &str) -> Option<String> {
         if is_built_in_gate(gate) || self.gates.contains(gate) {
             return None;
@@ -39,8 +39,8 @@ impl ExtensionNames {
     }
 }
 
-/// Adds a warning to the plan for each extension that the plan refers to but the engine doesn't have. A
-/// missing gate or judge blocks its wave forever, and a hook without its runner fails.
+/// Adds a warning to the plan for each extension that the plan refers to but that the engine doesn't have. A
+/// missing gate or judge blocks its wave forever, and a hook fails if its runner is missing.
 pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     let mut found = Vec::new();
     let mut note = |code: &str, object: Option<String>, annotation: &str, problem: &str, effect: &str| {
@@ -86,8 +86,8 @@ pub fn warn_of_missing_extensions(plan: &mut Plan, known: &ExtensionNames) {
     plan.warnings.append(&mut found);
 }
 
-/// Adds a warning to the plan for each object with invalid health annotations. Its health would be evaluated
-/// differently than requested, or never.
+/// Adds a warning to the plan for each object that has invalid health annotations. The health of such an
+/// object would be evaluated differently than requested, or not at all.
 pub fn warn_of_invalid_health_annotations(planned: &mut PlanResult) {
     let PlanResult { plan, manifests, .. } = planned;
     let problems = plan.tasks.iter().flat_map(|task| {

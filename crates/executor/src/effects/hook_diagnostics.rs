@@ -1,6 +1,7 @@
-//! Diagnostics of a failed hook: the status of its unhealthy pods, and the end of their container logs.
+//! Diagnostics of a failed hook: the status of its unhealthy pods, and the last lines of their container
+//! logs.
 //!
-//! Diagnostics are optional, so errors never fail the hook: information that can't be read is omitted.
+//! Diagnostics are optional, so errors never make the hook fail. Information that can't be read is omitted.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,14 +14,14 @@ use tidegate_model::Object;
 use super::live_object;
 use super::subject::Subject;
 
-/// Maximum number of log bytes per hook.
+/// Maximum size in bytes of the logs of one hook.
 pub(crate) const LOG_BYTES_MAX: usize = 16 * 1024;
-/// Maximum time for reading the diagnostics, which delays the end of the hook.
+/// Maximum time for reading the diagnostics. Reading them delays the end of the hook.
 pub(crate) const DIAGNOSTICS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum number of containers that are read per hook, newest pods first.
+/// Maximum number of containers that are read for each hook, starting with the newest pods.
 const CONTAINERS_MAX: usize = 16;
 
-/// Diagnostics collected so far. They remain available after the time limit expires.
+/// Diagnostics collected so far. They remain available after the time limit has expired.
 #[derive(Debug, Default)]
 pub(crate) struct HookDiagnostics(Mutex<(String, Vec<HookLog>)>);
 
@@ -29,7 +30,7 @@ impl HookDiagnostics {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Converts the diagnostics to the command's answer.
+    /// Converts the diagnostics to the result of the command.
     pub fn into_answer(self) -> Answer {
         let (reason, logs) = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
         Answer::LogsRead { reason, logs }
@@ -83,7 +84,7 @@ fn containers(pod: &Object) -> impl Iterator<Item = (&Object, &str)> {
         .map(move |name| (pod, name))
 }
 
-/// Returns the last `limit` bytes, starting at a character boundary.
+/// Returns at most the last `limit` bytes of a text, starting at a character boundary.
 fn tail(text: &str, limit: usize) -> &str {
     let mut start = text.len().saturating_sub(limit);
     while !text.is_char_boundary(start) {

@@ -1,4 +1,4 @@
-//! Life cycle of a hook object: clearing its place, creation, release, deletion and stopping.
+//! Life cycle of a hook object: making room for it, creating, releasing, deleting and stopping it.
 
 use tidegate_cluster::{ApplyRequest, Cluster, ErrorKind, WriteMode};
 use tidegate_health::HealthError;
@@ -18,12 +18,12 @@ fn mark_hook(subject: &Subject<'_>, object: &mut Object) {
     object.set_annotation(annotations::HOOK_PHASE, subject.task.phase.to_string());
 }
 
-/// Returns true if this operation created the hook in this phase and attempt. If the creation isn't recorded, the
-/// process crashed before recording it.
+/// Returns true if this operation created the hook in this phase and attempt. If the log doesn't record the
+/// creation, the process crashed before it could record it.
 fn is_ours(subject: &Subject<'_>, object: &Object) -> bool {
     let phase = subject.task.phase.to_string();
     is_from_operation(subject, object)
-        // A hook that a user has retried runs again within the same attempt.
+        // If a user retries a hook, the hook runs again within the same attempt.
         && subject.leftover != Some(object.uid())
         && object.annotation(annotations::HOOK_ATTEMPT) == Some(subject.attempt.to_string().as_str())
         && object.annotation(annotations::HOOK_PHASE) == Some(phase.as_str())
@@ -34,15 +34,16 @@ fn is_from_operation(subject: &Subject<'_>, object: &Object) -> bool {
     object.annotation(annotations::OPERATION_ID) == Some(subject.operation.to_string().as_str())
 }
 
-/// Returns true if an object may be deleted to make room, because it is a hook or belongs to the application.
+/// Returns true if an object may be deleted to make room for a hook, because the object is a hook or belongs
+/// to the application.
 fn is_hook_of_application(subject: &Subject<'_>, object: &Object) -> bool {
     let SyncRequest { application, tracking, .. } = subject.request;
     let hook = [annotations::HOOK, annotations::HELM_HOOK, annotations::OPERATION_ID];
     tracking.is_owner(application, object) || hook.iter().any(|name| object.annotation(name).is_some())
 }
 
-/// Returns the other operation for which a hook object is still running. Only that operation may end the
-/// hook, regardless of the hook's policy. Ending it earlier would interrupt its work.
+/// Returns the other operation for which a hook object is still running. Regardless of the hook's policy,
+/// only that operation may end the hook, because its work would otherwise be interrupted.
 async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option<String> {
     let other = found.annotation(annotations::OPERATION_ID)?;
     // A user who deletes the hook accepts that its work is interrupted.
@@ -53,22 +54,23 @@ async fn find_running_operation(subject: &Subject<'_>, found: &Object) -> Option
     (hook_phase(health.status) == OperationPhase::Running).then(|| other.to_owned())
 }
 
-/// Returns true if the hook's operation has observed the end of the hook and removed the finalizer. For kinds
-/// that end only once, the object itself reports its end. Objects of other kinds may look busy again later.
+/// Returns true if the hook's operation has observed that the hook ended, and has removed the finalizer. If
+/// the hook is of a kind that ends only once, the object itself reports its end. Objects of other kinds may
+/// look busy again later.
 fn has_ended(found: &Object) -> bool {
     !found.has_finalizer(annotations::HOOK_FINALIZER) && !matches!(found.kind(), "Job" | "Pod")
 }
 
-/// Action for the existing object with the hook's name.
+/// Action for an existing object that has the hook's name.
 enum PlaceAction {
     /// The hook's policy keeps the object, and the object isn't running. The hook is therefore applied to
     /// this object.
     Reuse,
-    /// The object must be cleared before the hook can be created.
+    /// The object must be removed before the hook can be created.
     Clear(ClearingResult),
 }
 
-/// Clears the place of a hook, so that the hook can be created there.
+/// Makes room for a hook, so that the hook can be created under its name.
 pub(super) async fn clear(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<ClearingResult, CallError> {
     let Some(found) = read_object_if_allowed(cluster, subject).await? else {
         return Ok(ClearingResult::Clear);
@@ -79,8 +81,8 @@ pub(super) async fn clear(cluster: &dyn Cluster, subject: &Subject<'_>) -> Resul
     }
 }
 
-/// Returns the existing object of a task. If the plan has no live object for the task, a forbidden read is
-/// not an error, because the object didn't exist when the plan was made.
+/// Returns the existing object of a task. If the plan has no live object for the task, a forbidden read isn't
+/// treated as an error, because the object didn't exist when the plan was made.
 async fn read_object_if_allowed(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -91,7 +93,7 @@ async fn read_object_if_allowed(
     }
 }
 
-/// Decides what to do with the existing object that has the hook's name, and deletes it if needed.
+/// Decides what to do with an existing object that has the hook's name, and deletes the object if necessary.
 async fn clear_existing(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -127,8 +129,8 @@ fn should_keep_older(subject: &Subject<'_>) -> bool {
     !subject.task.hook.as_ref().is_some_and(|hook| hook.has_delete_policy(DeletePolicy::BeforeHookCreation))
 }
 
-/// Starts a hook by creating its object. Never overwrites an object that was created after the place was
-/// cleared. In that case, the answer states how to clear the object first.
+/// Starts a hook by creating its object. Never overwrites an object that was created after room was made for
+/// the hook. In that case, the result contains the action that must be taken first to remove that object.
 pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answer {
     let mut object = match copy_manifest(subject) {
         Ok(object) => object,
@@ -166,8 +168,8 @@ pub(super) async fn create(cluster: &dyn Cluster, subject: &Subject<'_>) -> Answ
     }
 }
 
-/// Starts a hook when an object with its name already exists. Uses that object if the policy keeps it;
-/// otherwise the object must be cleared first.
+/// Starts a hook when an object with its name already exists. Uses that object if the policy keeps it.
+/// Otherwise, the object must be removed first.
 async fn start_at(cluster: &dyn Cluster, subject: &Subject<'_>, object: Object, found: &Object) -> Answer {
     match clear_existing(cluster, subject, found).await {
         Ok(PlaceAction::Reuse) => {
@@ -197,7 +199,7 @@ async fn remove(
     Ok(if gone { ClearingResult::Clear } else { ClearingResult::Deleting { uid } })
 }
 
-/// Removes the hook finalizer. Succeeds if the object no longer exists.
+/// Removes the hook finalizer. Also succeeds if the object no longer exists.
 pub(super) async fn release(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -211,8 +213,8 @@ pub(super) async fn release(
     }
 }
 
-/// Removes the hook finalizer from an object of an earlier operation while its application is being deleted, because no
-/// other operation will remove it.
+/// Removes the hook finalizer from an object of an earlier operation while the application is being deleted,
+/// because no other operation will remove the finalizer.
 pub(super) async fn release_orphaned(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -223,7 +225,7 @@ pub(super) async fn release_orphaned(
             release(cluster, subject, uid).await
         }
         Ok(_) => Ok(()),
-        // If the object can't be read, the operation waits for it without changing it.
+        // If the object can't be read, the operation waits for the object without changing it.
         Err(error) if error.kind == ErrorKind::Forbidden => Ok(()),
         Err(error) => Err(call_error(&error)),
     }
@@ -240,8 +242,8 @@ pub(super) async fn delete(cluster: &dyn Cluster, subject: &Subject<'_>, uid: &s
     remove(cluster, subject, &found).await.map(|_| ())
 }
 
-/// Stops a hook: reads its status once more and deletes it if it is still running (see the specification of
-/// `terminate`).
+/// Stops a hook. Reads its status once more, and deletes the hook if it is still running (see the
+/// specification of `terminate`).
 pub(super) async fn stop(cluster: &dyn Cluster, subject: &Subject<'_>) -> Result<StopResult, CallError> {
     let absent =
         || StopResult { phase: OperationPhase::Succeeded, message: "Terminated".to_owned(), is_gone: true };

@@ -1,4 +1,5 @@
-//! Effects of an operation on its application's inventory: the places that it reads, adds and removes.
+//! Effects of an operation on its application's inventory: the entries that the operation reads, adds and
+//! removes.
 
 use std::collections::BTreeSet;
 
@@ -13,16 +14,17 @@ use tidegate_planner::{PlanResult, deleted_objects};
 
 use super::targets::Targets;
 
-/// API group whose kinds later moved to other groups. Inventory entries with this group now refer to objects
-/// in another group.
+/// API group from which kinds later moved to other groups. Inventory entries with this group now refer to
+/// objects in another group.
 const MOVED_GROUP: &str = "extensions";
 
-/// Maximum number of empty inventory places that one plan checks. The next plan checks the remaining places.
+/// Maximum number of inventory entries without an object that one plan checks. The next plan checks the
+/// remaining entries.
 const PLACE_READS_MAX: usize = 64;
 
-/// Returns the identity of the cluster that an inventory describes. `None` if it is unknown. The identity is
-/// based on the server address and the cluster's own identity, not on the context. Two contexts can refer to
-/// the same cluster, and a context can later refer to another cluster.
+/// Returns the identity of the cluster that an inventory describes. `None` if the identity is unknown. The
+/// identity is based on the server address and the cluster's own identity rather than on the context. Two
+/// contexts can refer to the same cluster, and a context can later refer to a different cluster.
 pub fn cluster_identity(destination: &Destination) -> Option<String> {
     match destination {
         Destination::Simulated => Some("simulated".to_owned()),
@@ -34,17 +36,17 @@ pub fn cluster_identity(destination: &Destination) -> Option<String> {
     }
 }
 
-/// Places of an inventory according to the current discovery.
+/// Inventory entries, resolved by the current discovery.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct InventoryPlaces {
     pub served: Inventory,
-    /// Keys of the objects at these places, in every group that the objects can have now.
+    /// Keys of the objects that the entries refer to, in every group that the objects can be in now.
     pub keys: BTreeSet<ObjectKey>,
-    /// True if some objects have moved to other groups, so that only a search finds them.
+    /// True if some objects have moved to other groups, so that they can only be found by a search.
     pub has_moved_objects: bool,
 }
 
-/// Resolves the places of an inventory by discovery.
+/// Resolves the entries of an inventory by using discovery.
 pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> InventoryPlaces {
     let mut places = InventoryPlaces::default();
     for (gvk, namespace, name) in inventory {
@@ -53,7 +55,7 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
                 let version = kind.versions.iter().find(|version| **version == gvk.version);
                 let version = version.or(kind.versions.first()).unwrap_or(&gvk.version);
                 let gvk = Gvk::new(&gvk.group, version, &gvk.kind);
-                // If the definition was part of the same plan, the scope wasn't known when the place was
+                // If the definition was part of the same plan, the scope wasn't known when the entry was
                 // recorded.
                 let namespace = if kind.namespaced { namespace.clone() } else { String::new() };
                 places.keys.insert(ObjectKey::new(&gvk.group, &gvk.kind, &namespace, name));
@@ -65,7 +67,7 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
                 let keys = groups.map(|kind| ObjectKey::new(&kind.group, &kind.kind, namespace, name));
                 places.keys.extend(keys);
             }
-            // The definition was deleted, or will be created again together with its objects. The place
+            // The definition was deleted, or it will be created again together with its objects. The entry
             // remains in the inventory.
             None => {}
         }
@@ -73,8 +75,9 @@ pub(super) fn resolve_places(inventory: &Inventory, discovery: &Discovery) -> In
     places
 }
 
-/// Returns the objects that are deleted together with an application if they carry its mark, regardless of
-/// the inventory. These are the objects in its manifests and the objects that it is known to own.
+/// Returns the objects that are deleted together with an application if they carry the application's mark,
+/// regardless of the inventory. These are the objects in its manifests and the objects that it is known to
+/// own.
 pub(super) fn owned_places(
     request: &SyncRequest,
     targets: &Targets,
@@ -95,10 +98,10 @@ pub(super) fn owned_places(
     }
 }
 
-/// Returns the scope of a plan's search. A complete inventory doesn't need a search. The deletion of an
-/// application always searches, because the inventory doesn't contain hooks of earlier syncs. Any other plan
-/// with an incomplete inventory searches the whole cluster if it can prune. If it can't prune, it searches
-/// only a few kinds, because the result is only displayed.
+/// Returns the scope of a plan's search. A complete inventory makes a search unnecessary. The deletion of an
+/// application always searches, because the inventory doesn't contain hooks of earlier syncs. With an
+/// incomplete inventory, any other plan searches the whole cluster if the plan can prune. If it can't prune,
+/// it searches only a few kinds, because the result is only displayed.
 pub(super) fn search_scope(
     request: &SyncRequest,
     inventory: Option<&ApplicationInventory>,
@@ -115,9 +118,9 @@ pub(super) fn search_scope(
     }
 }
 
-/// Returns inventory places that are empty now. Either the deletion was in flight when its operation ended,
-/// or another client deleted the object. `live` may be outdated, so this function reads each place. Places
-/// that can't be read remain in the inventory.
+/// Returns inventory entries whose objects no longer exist. Either the deletion was in flight when its
+/// operation ended, or another client deleted the object. `live` may be outdated, so this function reads each
+/// object again. Entries whose objects can't be read remain in the inventory.
 pub(super) async fn find_gone_places(
     cluster: &dyn Cluster,
     query: &LiveQuery,
@@ -139,9 +142,9 @@ pub(super) async fn find_gone_places(
     gone
 }
 
-/// Returns the inventory changes of a plan. Adds objects to be created and the application's objects that a
-/// search has found, and removes the places in `gone`. An existing object that isn't in the inventory yet is
-/// added only after it has been written, because the plan may never be executed.
+/// Returns the inventory changes of a plan. Adds objects that will be created and objects of the application
+/// that were found by a search. Removes the entries in `gone`. An existing object that isn't in the inventory
+/// yet is added only after it has been written, because the plan may never be executed.
 pub(super) fn plan_changes(
     planned: &PlanResult,
     request: &SyncRequest,
@@ -173,7 +176,7 @@ pub(super) fn plan_changes(
     let forgotten = gone - &places;
     let forget = (!forgotten.is_empty()).then_some(InventoryChange::Forget(forgotten));
     // If the search was incomplete or found objects in other places, every plan that could prune those
-    // objects searches for and reports them again.
+    // objects searches for them and reports them again.
     let is_whole =
         reach == SearchScope::WholeCluster && is_searched && (request.options.adopt || elsewhere.is_empty());
     let grow = if is_whole {
@@ -185,7 +188,7 @@ pub(super) fn plan_changes(
     forget.into_iter().chain(grow).collect()
 }
 
-/// Returns the inventory changes of a batch of events, together with the changes of a plan.
+/// Returns the inventory changes for a batch of events, together with the changes of a plan.
 pub fn update_inventory(
     state: &State,
     events: &[OperationEvent],
@@ -200,8 +203,8 @@ pub fn update_inventory(
     (!changes.is_empty()).then_some(InventoryUpdate { application, cluster, changes })
 }
 
-/// Returns the changes at the end of an operation. Written objects are added. Objects that were observed to be deleted,
-/// or were never created, are removed.
+/// Returns the changes at the end of an operation. Written objects are added. Objects that were observed to
+/// be deleted, or that were never created, are removed.
 fn end_changes(state: &State) -> Vec<InventoryChange> {
     let State::Finished(operation) = state else { return Vec::new() };
     if operation.header.request.options.dry_run {
@@ -222,8 +225,8 @@ fn end_changes(state: &State) -> Vec<InventoryChange> {
     grow.into_iter().chain(forget).collect()
 }
 
-/// Returns the objects that the plan would have created in waves that never started. After a retry, earlier attempts
-/// are unknown, so no place is removed.
+/// Returns the objects that the plan would have created in waves that never started. After a retry, the
+/// results of earlier attempts are unknown, so no entry is removed.
 fn unstarted_tasks(operation: &Operation) -> impl Iterator<Item = &Task> {
     let waves = (0..).zip(&operation.plan.waves).map(|(index, _)| index);
     let closed =
@@ -269,8 +272,8 @@ mod tests {
         let resolved = resolve_places(&known, &discovery);
         let expected = [place_of("example.com", "v1", "Widget"), place_of("example.com", "v2", "Gadget")];
         assert_eq!((resolved.served, resolved.has_moved_objects), (Inventory::from(expected), false));
-        // The objects of this place are in another group now. Only a search finds them, so the place remains
-        // in the inventory.
+        // The object of this entry is now in another group. Only a search finds it, so the entry remains in
+        // the inventory.
         let moved =
             resolve_places(&Inventory::from([place_of("extensions", "v1beta1", "Widget")]), &discovery);
         let key = ObjectKey::new("example.com", "Widget", "shop", "a");

@@ -27,7 +27,8 @@ pub(super) async fn read_object(
     }
 }
 
-/// Returns the result for an object that this operation created before a crash but couldn't record.
+/// Returns the result for an object that this operation created before a crash, without being able to record
+/// the creation.
 pub(super) async fn adoption_result(subject: &Subject<'_>, object: &Object) -> ApplyResponse {
     let message =
         format!("{} adopted: this operation created it before it was interrupted", subject.task.key());

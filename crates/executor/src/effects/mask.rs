@@ -1,14 +1,14 @@
-//! Masking of Secret values in text. The engine searches all text from a cluster, a hook or an extension for
-//! Secret values before the text becomes an event, a notification, a message or a log line.
+//! Masking of Secret values in text. All text from a cluster, a hook or an extension is searched for Secret
+//! values before it becomes an event, a notification, a message or a log line.
 //!
 //! The values come from the operation's own Secrets: from `stringData`, and both decoded and encoded from
 //! `data`. They are also searched for in both base64 alphabets, in hex, line by line, and as strings inside
 //! JSON values. A program can escape any character of a value, or encode the value together with other text,
 //! as in `user:value`. The search therefore covers the text itself, the text without percent signs,
 //! backslashes and line breaks, and the text decoded from base64 (`views`). Servers truncate long quotations,
-//! so the beginning of a long value is enough for a match. Masking every occurrence of a very short value
-//! would make texts unreadable and would reveal the value by its absence. Short values are therefore masked
-//! only as whole words, and the shortest only in quotes.
+//! so the beginning of a long value is enough for a match. If every occurrence of a very short value were
+//! masked, texts would become unreadable, and the gaps would reveal the value. Short values are therefore
+//! masked only as whole words, and the shortest values only in quotes.
 
 mod line_mask;
 #[cfg(test)]
@@ -27,27 +27,27 @@ use tidegate_model::Object;
 
 use self::views::{View, for_each_view};
 
-/// Replacement for a value. Always the same, so that it doesn't reveal the length.
+/// Replacement for a value. It is always the same, so that it doesn't reveal the length of the value.
 pub const MASK: &str = "++++++++";
 
 /// Values shorter than this are masked only in quotes.
 const UNQUOTED_BYTES_MIN: usize = 4;
 /// Values shorter than this are masked only as whole words.
 const ANYWHERE_BYTES_MIN: usize = 8;
-/// Number of leading bytes that identify a longer value.
+/// Number of leading bytes by which a longer value is recognized.
 const PREFIX_BYTES: usize = 12;
-/// Maximum number of bytes of a value for which rarer encodings are searched. No returned text is longer. The
-/// number is a multiple of three, for base64.
+/// Maximum size in bytes of a value for which rarer encodings are also searched. Texts that can contain
+/// values are never longer. The number is a multiple of three because of base64.
 const ENCODED_BYTES_MAX: usize = 48 * 1024;
 /// Minimum length of a pattern in bytes: the shortest value with its quotes.
 const PATTERN_BYTES_MIN: usize = 3;
 
-/// Common words that don't reveal anything.
+/// Common words that are never masked because they don't reveal anything.
 const COMMON_WORDS: [&str; 4] = ["true", "false", "null", "none"];
 
 const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
-/// Values of one operation's Secrets.
+/// Secret values of one operation.
 #[derive(Clone, Default)]
 pub struct Mask {
     /// Patterns, grouped by their first bytes.
@@ -62,7 +62,7 @@ impl std::fmt::Debug for Mask {
 }
 
 impl Mask {
-    /// Creates a mask for the Secrets among these manifests.
+    /// Creates a mask for the Secrets among the given manifests.
     pub fn from_objects<'o>(objects: impl IntoIterator<Item = &'o Object>) -> Self {
         let mut patterns = BTreeSet::new();
         for object in objects {
@@ -92,7 +92,7 @@ impl Mask {
         }
     }
 
-    /// Returns the ranges of a text that show values, in order and without overlaps.
+    /// Returns the ranges of a text that contain values, in order and without overlaps.
     fn value_ranges(&self, text: &str) -> Vec<Range<usize>> {
         let mut hidden: Vec<Range<usize>> = Vec::new();
         if self.patterns.is_empty() {
@@ -113,7 +113,7 @@ impl Mask {
         merged
     }
 
-    /// Returns the ranges of the text in which a view shows values.
+    /// Returns the ranges of the original text that contain values according to a view.
     fn find_in_view(&self, view: &View) -> Vec<Range<usize>> {
         let mut found = Vec::new();
         for (at, window) in view.bytes.windows(PATTERN_BYTES_MIN).enumerate() {
@@ -132,7 +132,7 @@ impl Mask {
     }
 }
 
-/// Returns the number of bytes that a pattern covers at a position of a view.
+/// Returns the number of bytes that a pattern matches at a position in a view, if it matches.
 fn match_length(view: &View, at: usize, pattern: &[u8]) -> Option<usize> {
     let rest = view.bytes.get(at..)?;
     let anywhere = pattern.len() >= ANYWHERE_BYTES_MIN;
@@ -141,7 +141,7 @@ fn match_length(view: &View, at: usize, pattern: &[u8]) -> Option<usize> {
             |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(byte));
         let before = at.checked_sub(1).and_then(|before| view.bytes.get(before));
         let inside = word(before) || word(rest.get(pattern.len()));
-        // Across joined lines, a match of a short word is not significant.
+        // If the match spans joined lines, a match of a short word is not significant.
         let is_word = !view.has_joined_lines && (pattern.starts_with(b"\"") || !inside);
         return (anywhere || is_word).then_some(pattern.len());
     }
@@ -196,7 +196,7 @@ fn add_value(value: &str, patterns: &mut BTreeSet<String>) {
     }
 }
 
-/// Adds the encodings that consist of letters and digits only.
+/// Adds the encodings that consist only of letters and digits.
 fn add_alphanumeric_encodings(bytes: &[u8], patterns: &mut BTreeSet<String>) {
     add_plain_value(&STANDARD.encode(bytes), patterns);
     let bytes = bytes.get(..ENCODED_BYTES_MAX).unwrap_or(bytes);
@@ -280,7 +280,7 @@ mod tests {
         }
     }
 
-    /// Programs can quote a value with different escapes.
+    /// Programs can quote a value by using different escapes.
     #[test]
     fn values_are_masked_however_they_are_encoded() {
         let value = "Canary 7d41/+?<välue>\"!";

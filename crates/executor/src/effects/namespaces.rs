@@ -12,8 +12,8 @@ pub(crate) fn kind() -> Gvk {
     Gvk::new("", "v1", "Namespace")
 }
 
-/// Observes these namespaces, if the user may read them. Makes one call at a time, because the caller holds
-/// only one permit for concurrent calls.
+/// Observes these namespaces if the user may read them. Makes one call at a time, because the caller has a
+/// permit for only one concurrent call.
 pub async fn observe_namespaces(
     cluster: &dyn Cluster,
     names: impl IntoIterator<Item = &str>,

@@ -1,4 +1,4 @@
-//! A stored plan as part of an operation, and the check that the cluster still matches it.
+//! A stored plan that is part of an operation, and the check that the cluster still matches the plan.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use tidegate_planner::{Comparer, Drift, PlanResult, StoredObservation, find_drif
 
 use super::comparison::index_by_key;
 
-/// Maximum number of changes in a message.
+/// Maximum number of changes listed in a message.
 const NAMED_CHANGES_MAX: usize = 10;
 
-/// A stored plan that an operation must either execute unchanged or not at all.
+/// A stored plan that an operation must execute either exactly as stored or not at all.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PinnedPlan {
     pub(super) hash: Digest,
@@ -24,7 +24,7 @@ pub struct PinnedPlan {
 }
 
 impl PinnedPlan {
-    /// Returns the reference that is recorded for this plan.
+    /// Returns the reference to this plan that is recorded in the log.
     pub fn to_reference(&self) -> StoredPlanRef {
         StoredPlanRef { hash: self.hash, made_at: self.made_at, approvals: self.approvals.clone() }
     }
@@ -34,7 +34,8 @@ impl PinnedPlan {
         self.made_at
     }
 
-    /// Replaces a plan made from the current cluster with the stored plan, if both are equal.
+    /// Replaces a plan that was just made from the current cluster with the stored plan, if the two are
+    /// equal.
     pub(super) fn replace_plan(
         self,
         planned: &mut PlanResult,
@@ -59,16 +60,16 @@ impl PinnedPlan {
 pub struct OutdatedPlan {
     /// Hash of the plan.
     pub plan: Digest,
-    /// The changes.
+    /// Changes in the cluster since the plan was made.
     pub drift: Drift,
 }
 
-/// Beginning of the message if only fields that the plan does not cover have changed.
+/// Beginning of the message that is used if only fields that the plan does not cover have changed.
 const OUTDATED_MESSAGE: &str = "the cluster has changed since plan ";
 const INVALID_MESSAGE: &str = " is no longer valid: ";
 
 impl OutdatedPlan {
-    /// Returns true if an operation's message reports that its plan was outdated.
+    /// Returns true if an operation's message reports that the operation's plan was outdated.
     pub fn is_outdated_message(message: &str) -> bool {
         message.contains(OUTDATED_MESSAGE) || message.contains(INVALID_MESSAGE)
     }

@@ -1,4 +1,4 @@
-//! Cluster reads and planning.
+//! Reads the cluster and makes plans.
 
 use std::collections::BTreeSet;
 
@@ -33,14 +33,14 @@ pub(super) fn mask_plan(mut planned: PlanResult, mask: &Mask) -> PlanResult {
 pub struct PreparedPlan {
     /// The plan and its manifests.
     pub planned: PlanResult,
-    /// Inventory changes to store before the plan or together with it.
+    /// Inventory changes that must be stored before the plan or together with it.
     pub inventory: Vec<InventoryChange>,
-    /// Namespaces of the manifests, as far as the user may read them.
+    /// Namespaces in the manifests that the user may read.
     pub namespaces: Vec<NamespaceObservation>,
 }
 
-/// Reads the inventory's places, searches the cluster if the inventory is incomplete, and plans. The plan is only for
-/// display: Secret values in the manifests are masked.
+/// Reads the objects in the inventory, searches the cluster if the inventory is incomplete, and makes a plan.
+/// The plan is only for display: Secret values in the manifests are masked.
 pub async fn plan(
     cluster: &dyn Cluster,
     operation: OperationId,
@@ -65,7 +65,7 @@ pub async fn plan(
     }
 }
 
-/// Reason why there is no plan.
+/// Reason why no plan could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanError {
     /// The cluster could not be read.
@@ -82,8 +82,8 @@ impl From<CallError> for PlanError {
     }
 }
 
-/// Reads the inventory's places, searches the cluster if the inventory is incomplete, and plans. If a plan is pinned,
-/// returns that plan or an error.
+/// Reads the objects in the inventory, searches the cluster if the inventory is incomplete, and makes a plan.
+/// If a stored plan is pinned, returns that plan or an error.
 pub async fn prepare(
     cluster: &dyn Cluster,
     operation: OperationId,
@@ -96,7 +96,7 @@ pub async fn prepare(
     prepare_with_live(cluster, asked, targets, started_at, known).await.map(|(prepared, _)| prepared)
 }
 
-/// Like [`prepare`], but also returns the live objects that the plan is based on.
+/// Like [`prepare`], but also returns the live objects on which the plan is based.
 pub(super) async fn prepare_with_live(
     cluster: &dyn Cluster,
     asked: (OperationId, &SyncRequest),
@@ -127,17 +127,17 @@ pub(super) async fn prepare_with_live(
 /// A plan based only on manifests and live objects, without dry runs.
 pub(super) struct PlanDraft {
     pub planned: PlanResult,
-    /// Live objects that the plan is based on.
+    /// Live objects on which the plan is based.
     pub live: Vec<LiveObject>,
     /// True if the whole requested scope was searched.
     pub is_complete: bool,
-    /// Query for the live objects.
+    /// Query by which the live objects were read.
     pub query: LiveQuery,
-    /// Namespaces of the manifests, as far as the user may read them.
+    /// Namespaces in the manifests that the user may read.
     pub namespaces: Vec<NamespaceObservation>,
 }
 
-/// Reads the cluster and plans, without dry runs.
+/// Reads the cluster and makes a plan, without dry runs.
 pub(super) async fn draft_plan(
     cluster: &dyn Cluster,
     (operation, request): (OperationId, &SyncRequest),

@@ -1,4 +1,4 @@
-//! Rejections of planned changes, as predicted by dry runs.
+//! Predicts which planned changes the server would reject, by using dry runs.
 
 use std::collections::BTreeSet;
 
@@ -10,11 +10,11 @@ use super::comparison::{ComparisonPurpose, compare, index_by_key};
 
 /// Code of the finding about a field that can't be changed.
 const IMMUTABLE: &str = "immutable-field";
-/// Maximum number of attempts of a dry run that conflicts with other writers.
+/// Maximum number of attempts at a dry run that conflicts with other writers.
 const DRY_RUN_ATTEMPTS_MAX: usize = 3;
 
-/// Returns findings about planned changes that the server would reject according to dry runs. Doesn't write to the
-/// cluster.
+/// Returns findings about planned changes that the server would reject, according to dry runs. Doesn't write
+/// to the cluster.
 pub(super) async fn predict_rejections(
     cluster: &dyn Cluster,
     asked: (OperationId, &SyncRequest),

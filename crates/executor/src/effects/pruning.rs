@@ -6,7 +6,7 @@ use tidegate_lifecycle::operation::{CallError, PruneResult};
 use super::subject::Subject;
 use super::{hooks, resources};
 
-/// Deletes the object with this UID if it still belongs to the application and must be deleted.
+/// Deletes the object with this UID if it still belongs to the application and still must be deleted.
 pub(super) async fn prune(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,

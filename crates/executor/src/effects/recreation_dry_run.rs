@@ -1,27 +1,27 @@
 //! Dry runs for an object that must be recreated. They predict whether the server would accept the object,
-//! and the resulting object.
+//! and what the resulting object would look like.
 //!
-//! A dry run of the creation shows whether the server would accept the object, because servers report a name
-//! conflict only after all other checks. That dry run doesn't return the resulting object, so a dry run of
-//! the same object under another name predicts it.
+//! Servers report a name conflict only after all other checks. A dry run of the creation therefore shows
+//! whether the server would accept the object, but it doesn't return the resulting object. To predict the
+//! result, another dry run creates the same object under another name.
 
 use serde_json::Value;
 use tidegate_cluster::{ApplyRequest, ApplyResult, Cluster, ClusterError, ErrorKind, WriteMode};
 use tidegate_model::Object;
 
 const NAME_SUFFIX: &str = "-tidegate-check";
-/// Names of CronJobs have the lowest limit: 52 characters.
+/// CronJob names have the lowest limit: 52 characters.
 const NAME_CHARS_MAX: usize = 52;
 
-/// Server's prediction for an object that must be recreated.
+/// The server's prediction for an object that must be recreated.
 #[derive(Debug)]
 pub(super) struct RecreationPrediction {
-    /// The predicted object, if it can be predicted.
+    /// The resulting object, if it can be predicted.
     pub object: Option<Object>,
     pub message: String,
     pub warnings: Vec<String>,
-    /// True if the object would be applied on the client side, because the server doesn't support server-side apply for
-    /// it.
+    /// True if the object would be applied on the client side, because the server doesn't support server-side
+    /// apply for its kind.
     pub is_client_side: bool,
 }
 
@@ -32,8 +32,8 @@ impl From<ApplyResult> for RecreationPrediction {
     }
 }
 
-/// Sends a dry run that creates an object in place of the existing object, in the mode of the request. Doesn't write to
-/// the cluster.
+/// Sends a dry run that creates an object in place of the existing object, using the write mode of the
+/// request. Doesn't write to the cluster.
 pub(super) async fn dry_run_recreation(
     cluster: &dyn Cluster,
     request: ApplyRequest,
@@ -56,8 +56,8 @@ pub(super) async fn predict_as_new(cluster: &dyn Cluster, request: ApplyRequest)
     dry_run_renamed(cluster, request).await.ok().flatten()?.object
 }
 
-/// Sends the dry run under another name. `None` if the object can't be renamed. A server may reject the other
-/// name even though it would accept the object.
+/// Sends the dry run under another name. `None` if the object can't be renamed. The server may reject the
+/// other name even if it would accept the original object.
 async fn dry_run_renamed(
     cluster: &dyn Cluster,
     request: ApplyRequest,
@@ -75,8 +75,8 @@ async fn dry_run_renamed(
             }
             Ok(Some(applied.into()))
         }
-        // The server would create the object, but rejects an apply of the manifest, for example because of a duplicate
-        // key.
+        // The server would create the object, but it rejects an apply of the manifest, for example because of
+        // a duplicate key.
         Err(refused)
             if matches!(request.mode, WriteMode::Apply { .. })
                 && cluster.apply(creation_dry_run(request)).await.is_ok() =>
@@ -88,7 +88,7 @@ async fn dry_run_renamed(
     }
 }
 
-/// Returns a dry run of a plain creation.
+/// Returns a dry run that simply creates the object.
 fn creation_dry_run(request: ApplyRequest) -> ApplyRequest {
     let client_side = match request.mode {
         WriteMode::Create { client_side } => client_side,
@@ -104,7 +104,7 @@ fn as_dry_run(request: ApplyRequest) -> ApplyRequest {
     ApplyRequest { dry_run: true, take_over: Vec::new(), resource_version: String::new(), ..request }
 }
 
-/// Renames the predicted object back to its own name, including in labels set by the server.
+/// Restores the object's own name in the prediction, including in labels set by the server.
 fn restore_name(object: Object, other: &str, name: &str) -> Object {
     fn replace_name(value: &mut Value, other: &str, name: &str) {
         match value {

@@ -1,4 +1,4 @@
-//! Rejections by the server, with the fields that cause them and a remedy.
+//! Explains rejections by the server: the fields that caused them, and a remedy.
 
 use serde_json::Value;
 use tidegate_cluster::{Cluster, ClusterError, ImmutableField, Refusal};
@@ -13,8 +13,8 @@ const CHANGES_MAX: usize = 5;
 /// Maximum number of characters of a value in a message.
 const VALUE_CHARS_MAX: usize = 100;
 
-/// Adds a remedy to a rejection. For an immutable field, also adds the old and the new value, which requires
-/// an additional read.
+/// Adds a remedy to a rejection. For an immutable field, also adds the old and new values, which requires an
+/// additional read.
 pub(super) async fn explain_rejection(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -41,7 +41,7 @@ pub(super) async fn explain_rejection(
     refused
 }
 
-/// Describes the changes that a manifest makes to these fields. Secret values are masked.
+/// Describes the changes that a manifest makes to the given fields. Secret values are masked.
 fn describe_changes(manifest: &Object, live: &Object, fields: &[ImmutableField]) -> Vec<String> {
     let difference = Comparer::default().estimated_difference(manifest, live, &[]);
     let refused = difference.changes.iter().filter_map(|change| {
@@ -80,7 +80,7 @@ fn format_value(value: &Value) -> String {
     }
 }
 
-/// Converts a JSON pointer to the server's notation, such as `spec.containers[0].image`.
+/// Converts a JSON pointer to the notation that the server uses, such as `spec.containers[0].image`.
 fn dotted_path(pointer: &str) -> String {
     let mut path = String::new();
     for step in pointer.split('/').skip(1) {
@@ -95,7 +95,7 @@ fn dotted_path(pointer: &str) -> String {
     path
 }
 
-/// Returns true if the server rejects a change at this path.
+/// Returns true if the server's rejection applies to a change at this path.
 fn is_rejected(path: &str, field: &ImmutableField) -> bool {
     let any = |path: &str| -> String {
         let parts = path.split('[').enumerate().map(|(at, part)| match part.split_once(']') {

@@ -39,8 +39,8 @@ fn write_mode(subject: &Subject<'_>) -> WriteMode {
 
 pub(super) fn apply_request(subject: &Subject<'_>, object: Object, dry_run: bool) -> ApplyRequest {
     let (mode, options) = (write_mode(subject), &subject.task.options);
-    // A dry run must not take over fields. As a result, it only reports a few fields as remaining that the
-    // apply would remove.
+    // A dry run must not take over fields. It therefore reports a few fields as remaining that the apply
+    // would remove.
     let takes_over = matches!(mode, WriteMode::Apply { .. }) && !dry_run;
     ApplyRequest {
         object,
@@ -61,17 +61,17 @@ pub(super) async fn validate(
     let object = copy_manifest(subject)?;
     let Task { action, live, .. } = subject.task;
     let answer = if subject.task.is_hook() && live.is_some() && *action == Action::Create {
-        // An apply deletes the older object before it creates the hook, so the object's immutable fields
-        // don't matter. If the hook's policy keeps the object, the apply overwrites it, so the change to it
-        // must be validated.
+        // Before an apply creates the hook, it deletes the older object, so that object's immutable fields
+        // don't matter. If the hook's policy keeps the object, the apply overwrites it. In that case, the
+        // change to the object must be validated.
         recreation_dry_run::dry_run_recreation(cluster, apply_request(subject, object.clone(), true)).await
     } else {
         predict_write(cluster, subject, apply_request(subject, object.clone(), true)).await
     };
     match answer {
         Ok(RecreationPrediction { message, warnings, .. }) => Ok(DryRunResponse { message, warnings }),
-        // This wave creates the object's kind or namespace, so its absence is not an error yet. The apply
-        // itself reports errors.
+        // This wave creates the object's kind or namespace, so it isn't an error that they are missing now.
+        // The apply itself reports errors.
         Err(error)
             if subject.task.options.dry_run_at_wave
                 && matches!(error.kind, ErrorKind::UnknownKind | ErrorKind::NamespaceMissing) =>
@@ -82,11 +82,11 @@ pub(super) async fn validate(
     }
 }
 
-/// Server's prediction for a manifest.
+/// The server's prediction for a manifest.
 pub(super) struct Prediction {
     pub object: Object,
-    /// True if the manifest would be applied on the client side, because the server doesn't support server-side apply
-    /// for the object.
+    /// True if the manifest would be applied on the client side, because the server doesn't support
+    /// server-side apply for the object's kind.
     pub is_client_side: bool,
 }
 
@@ -106,8 +106,8 @@ pub(super) async fn predict(
     }
 }
 
-/// Predicts the result of a manifest as if the object didn't exist. `None` if the result can't be predicted. Doesn't
-/// write to the cluster.
+/// Predicts the result of applying a manifest as if the object didn't exist. `None` if the result can't be
+/// predicted. Doesn't write to the cluster.
 pub(super) async fn predict_creation(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -125,7 +125,7 @@ pub(super) enum WriteResult {
     },
 }
 
-/// Writes a manifest. Deletes and recreates the existing object if needed.
+/// Writes a manifest. Deletes and recreates the existing object if necessary.
 async fn write_manifest(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -137,22 +137,22 @@ async fn write_manifest(
     }
 }
 
-/// Result of writing over an existing object.
+/// Result of overwriting an existing object.
 enum OverwriteResult {
     Written {
         written: Written,
-        /// True if the manifest was applied on the client side, because the server doesn't support server-side apply
-        /// for the object.
+        /// True if the manifest was applied on the client side, because the server doesn't support
+        /// server-side apply for the object's kind.
         is_client_side: bool,
     },
-    /// The existing object must be deleted, and then the manifest must be written in this mode.
+    /// The existing object must be deleted first. Then the manifest must be written in this mode.
     NeedsRecreation(ApplyRequest, WriteMode),
 }
 
-/// Writes a manifest over an existing object. Returns `NeedsRecreation` for a replacement with `Force`,
-/// because the object must be recreated. Also returns it if the server rejects a change to an object with
-/// `Force`, or to a binding with a new role. A binding's role is immutable, and `kubectl auth reconcile`
-/// recreates the binding as well.
+/// Overwrites an existing object with a manifest. Returns `NeedsRecreation` for a replacement with `Force`,
+/// because the object must then be recreated. Also returns it if the server rejects a change to an object
+/// with `Force`, or a new role in a binding. A binding's role is immutable, and `kubectl auth reconcile` also
+/// recreates the binding in this case.
 async fn overwrite(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -188,8 +188,8 @@ async fn overwrite(
 /// Maximum number of attempts to take over fields while other clients are writing to the object.
 const TAKEOVER_ATTEMPTS_MAX: usize = 5;
 
-/// Applies a manifest. If the server doesn't support server-side apply, applies it on the client side, provided that
-/// this is allowed.
+/// Applies a manifest. If the server doesn't support server-side apply, applies the manifest on the client
+/// side, provided that this is allowed.
 async fn apply_existing(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -201,7 +201,8 @@ async fn apply_existing(
     if !falls_back {
         return take_over_and_apply(cluster, subject, request).await.map(done);
     }
-    // If the server would reject the apply, don't take over fields: every retry would take them over again.
+    // If the server would reject the apply, don't take over fields. Otherwise, every retry would take them
+    // over again.
     let tries = !request.dry_run && !request.take_over.is_empty();
     let trial = ApplyRequest { dry_run: true, take_over: Vec::new(), ..request.clone() };
     let tried = if tries { cluster.apply(trial).await.map(drop) } else { Ok(()) };
@@ -221,9 +222,9 @@ async fn apply_existing(
 }
 
 /// Applies a manifest. Takes over fields only at an object version that was just verified to be the
-/// application's planned object, because the object's mark may have changed since the plan was made. After a
-/// crash between the two writes, there are no fields left to take over, and the second write removes the
-/// fields that the manifest doesn't have.
+/// application's planned object, because the object's mark may have changed since the plan was made. If the
+/// process crashes between the two writes, there are no fields left to take over. The second write then
+/// removes the fields that aren't in the manifest.
 async fn take_over_and_apply(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -295,7 +296,8 @@ async fn recreate(
 ) -> Result<WriteResult, ClusterError> {
     let planned = subject.task.live.as_ref().map(|live| live.uid.as_str());
     let found = read_object(cluster, subject).await?;
-    // This operation may have created a newer object before a crash or in a call that was reported as failed.
+    // This operation may have created a newer object, either before a crash or in a call that was reported as
+    // failed.
     let is_to_go = |found: &Object| !subject.is_repeated || planned == Some(found.uid());
     if let Some(found) = found.filter(is_to_go) {
         let uid = found.uid().to_owned();
@@ -304,7 +306,7 @@ async fn recreate(
             operation: Some(subject.operation),
             ..DeleteRequest::for_object(&found)
         };
-        // Don't request a deletion again while it is in progress.
+        // Don't request the deletion again while it is in progress.
         let left = if found.is_deleting() {
             Ok(DeleteResult::Deleting)
         } else {
@@ -355,7 +357,7 @@ pub(super) async fn write_and_answer(
     let manifest = request.object.clone();
     let written = match write_manifest(cluster, subject, request).await {
         Ok(WriteResult::Deleting { uid }) => return Answer::Cleared(Ok(ClearingResult::Deleting { uid })),
-        // The object is being deleted, and the changes just written will be deleted with it.
+        // The object is being deleted, and the changes that were just written will be deleted with it.
         Ok(WriteResult::Written(written)) if written.object.is_deleting() && !subject.task.is_hook() => {
             return deletion_answer(&written.object);
         }
@@ -365,7 +367,7 @@ pub(super) async fn write_and_answer(
     Answer::Applied(convert_write_result(cluster, subject, written).await.map(Box::new))
 }
 
-/// Returns an answer if the existing object already determines the task's result, because it was created
+/// Returns the task's result if the existing object already determines it, because the object was created
 /// before a crash or is being deleted.
 async fn answer_from_existing(
     cluster: &dyn Cluster,
@@ -386,7 +388,7 @@ async fn answer_from_existing(
         return Ok(Some(deletion_answer(&found)));
     }
     let is_creation = *action == Action::Create && options.replace;
-    // An object that didn't exist when the plan was made was created by this operation.
+    // If an object didn't exist when the plan was made, this operation created it.
     if subject.is_repeated
         && is_creation
         && let Some(found) = find_object(cluster, subject).await?
@@ -398,8 +400,8 @@ async fn answer_from_existing(
     Ok(None)
 }
 
-/// Handles a required object that another client is deleting. Waits as for the operation's own deletions, then creates
-/// the object again.
+/// Handles a required object that another client is deleting. Waits in the same way as for the operation's
+/// own deletions, then creates the object again.
 fn deletion_answer(found: &Object) -> Answer {
     Answer::Cleared(Ok(ClearingResult::Deleting { uid: found.uid().to_owned() }))
 }
@@ -420,8 +422,8 @@ pub(super) async fn convert_write_result(
         }
         Err(error) => {
             let mut failure = call_error(&error);
-            // The server needs a short time to serve a newly defined kind. The operation doesn't wait for any
-            // other missing kind.
+            // The server needs a short time to start serving a newly defined kind. The operation doesn't wait
+            // for any other missing kind.
             if error.kind == ErrorKind::UnknownKind {
                 match crd_checks::explain_unserved_kind(cluster, subject).await {
                     None => failure.is_transient = true,
@@ -442,15 +444,15 @@ pub(super) async fn prune(
     uid: &str,
 ) -> Result<PruneResult, CallError> {
     let Task { live, options, .. } = subject.task;
-    // If the object is unchanged since the plan was made, its deletion hasn't started either.
+    // If the object hasn't changed since the plan was made, its deletion hasn't started either.
     let planned = live.as_ref().map(|live| live.resource_version.as_str());
     let known = planned.filter(|_| !(subject.is_repeated || options.already_deleting));
     let keeps = |live: &Object| prune_refusal_reason(subject.request, live);
     delete_unless_kept(cluster, subject, uid, (known, &keeps)).await
 }
 
-/// Deletes the object with this UID unless its deletion is already in progress. `known` is an object version
-/// from before any deletion. If `known` is empty, any version is deleted. If it is `None`, this function
+/// Deletes the object with this UID unless its deletion is already in progress. `known` is the version of the
+/// object before any deletion. If `known` is empty, any version is deleted. If it is `None`, this function
 /// reads the object first. Returns `Ok(true)` if the object no longer exists or another object has its name.
 pub(super) async fn delete_object(
     cluster: &dyn Cluster,
@@ -461,26 +463,26 @@ pub(super) async fn delete_object(
     Ok(delete_unless_kept(cluster, subject, uid, (known, &|_| None)).await? == PruneResult::Gone)
 }
 
-/// Maximum number of deletions with a version precondition. The last attempt has no precondition, so that constant
-/// writes by other clients can't prevent the deletion.
+/// Maximum number of deletion attempts with a version precondition. The last attempt has no precondition, so
+/// that constant writes by other clients can't prevent the deletion.
 const CONDITIONAL_DELETES_MAX: usize = 3;
 
 /// State of an object that must be deleted.
 enum DeletionState {
     /// The object no longer exists, or another object has its name.
     Gone,
-    /// The deletion of the object is in progress.
+    /// The object is being deleted.
     Deleting,
-    /// The object must not be deleted, for this reason.
+    /// The object must not be deleted, for the contained reason.
     Protected(&'static str),
-    /// As of this version, the object isn't being deleted. The version is empty if the object isn't readable.
+    /// The object exists and isn't being deleted, as of this version. The version is empty if the object
+    /// can't be read.
     Present(String),
 }
 
 type KeepCheck<'k> = &'k (dyn Fn(&Object) -> Option<&'static str> + Sync);
 
-/// Deletes the object with this UID. Checks each observed version of the object to determine whether it must
-/// be kept.
+/// Deletes the object with this UID. Checks for each observed version of the object whether it must be kept.
 async fn delete_unless_kept(
     cluster: &dyn Cluster,
     subject: &Subject<'_>,
@@ -520,7 +522,7 @@ async fn delete_unless_kept(
             Ok(DeleteResult::Gone) => break,
             Ok(DeleteResult::Deleting) => return Ok(PruneResult::DeletionStarted),
             Err(error) if matches!(error.kind, ErrorKind::NotFound | ErrorKind::UnknownKind) => break,
-            // The object has changed in the meantime, possibly because its deletion has started, or another
+            // The object has changed in the meantime, possibly because its deletion has started. Or another
             // object now has its name.
             Err(error) if error.kind == ErrorKind::Conflict && tries <= CONDITIONAL_DELETES_MAX => {
                 state = read_deletion_state(cluster, subject, uid, keeps).await?;

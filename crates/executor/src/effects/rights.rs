@@ -1,4 +1,4 @@
-//! Rights that an operation needs, so that all missing rights are reported together before any write.
+//! Rights that an operation needs. All missing rights are reported together, before any write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,12 +17,12 @@ pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, wr
     if needed.is_empty() {
         return;
     }
-    // If the cluster doesn't respond now, the next call reports the error.
+    // If the cluster isn't responding now, the next call will report the error.
     let mut missing = cluster.missing_rights(&needed).await.unwrap_or_default();
     if missing.is_empty() {
         return;
     }
-    // The administrator should have to grant all rights only once.
+    // List all rights, so that the administrator has to grant them only once.
     let useful = &collect_rights(&plan.tasks, optional_verbs) - &needed;
     missing.extend(cluster.missing_rights(&useful).await.unwrap_or_default());
     let missing = describe_missing_rights(missing, writer);
@@ -43,8 +43,8 @@ pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, wr
     });
 }
 
-/// Returns the rights for all tasks whose kind and namespace exist. A kind or namespace that the operation
-/// creates may bring its own rights.
+/// Returns the rights for all tasks whose kind and namespace exist. If the operation creates a kind or
+/// namespace, it may also create the rights for it.
 fn collect_rights(tasks: &[Task], verbs: impl Fn(&Task) -> Vec<&'static str>) -> BTreeSet<Right> {
     let runs_elsewhere = |task: &&Task| task.hook.as_ref().is_some_and(|hook| hook.runner.is_some());
     let ours = tasks.iter().filter(|task| !(task.options.dry_run_at_wave || runs_elsewhere(task)));
@@ -74,14 +74,14 @@ fn required_verbs(task: &Task) -> Vec<&'static str> {
         (Action::Prune, _) => &["delete"],
         (Action::PruneSkipped | Action::Unchanged, _) => &[],
     };
-    // A hook is read before its finalizer is removed. It may also be deleted, because of its policy, for
+    // A hook is read before its finalizer is removed. It may also be deleted: because of its policy, for
     // another attempt, on termination or on a timeout. This isn't known in advance.
     let hooks: &[_] = if task.is_hook() { &["create", "delete", "get", "patch"] } else { &[] };
     [writes, hooks].concat()
 }
 
 /// Returns verbs that a task can do without, but that improve it or that it may need. With `watch`, changes
-/// are observed immediately instead of at the next poll. With `create` and `delete`, objects with immutable
+/// are observed immediately rather than at the next poll. With `create` and `delete`, objects with immutable
 /// changes can be recreated.
 fn optional_verbs(task: &Task) -> Vec<&'static str> {
     let Task { action, options, gvk, .. } = task;
@@ -91,8 +91,8 @@ fn optional_verbs(task: &Task) -> Vec<&'static str> {
     sees.chain(recreates).collect()
 }
 
-/// Converts the error of a cluster read during planning. If the read is forbidden, adds all other missing rights.
-/// `tasks` are the tasks of a plan for an empty cluster.
+/// Converts an error from reading the cluster during planning. If the read is forbidden, adds all other
+/// missing rights. `tasks` are the tasks that a plan for an empty cluster would have.
 pub(super) async fn forbidden_read_error(
     cluster: &dyn Cluster,
     tasks: &[Task],
@@ -104,7 +104,7 @@ pub(super) async fn forbidden_read_error(
     let verbs = |task: &Task| [required_verbs(task), optional_verbs(task), vec![changes(task)]].concat();
     let missing = cluster.missing_rights(&collect_rights(tasks, verbs)).await.unwrap_or_default();
     if missing.iter().any(|right| failure.message.contains(&right.resource)) {
-        // The call that is refused first varies, but the set of missing rights is always the same.
+        // The first call to be refused varies, but the set of missing rights is always the same.
         failure.message = format!("forbidden: missing permissions: {}", format_rights(&missing));
     } else if !missing.is_empty() {
         failure.message = format!("{}; missing permissions: {}", failure.message, format_rights(&missing));
@@ -112,7 +112,7 @@ pub(super) async fn forbidden_read_error(
     failure
 }
 
-/// Describes the missing rights, and the user that lacks them, if the writes are made as another user.
+/// Describes the missing rights. If the writes are made as another user, also mentions that user.
 fn describe_missing_rights(missing: BTreeSet<MissingRight>, writer: &str) -> String {
     if writer.is_empty() {
         return format_rights(&missing);
@@ -123,7 +123,7 @@ fn describe_missing_rights(missing: BTreeSet<MissingRight>, writer: &str) -> Str
     own.into_iter().chain(of_writer).collect::<Vec<_>>().join("; ")
 }
 
-/// Formats rights, such as `get, patch configmaps in namespace shop; create namespaces`.
+/// Formats rights as text, such as `get, patch configmaps in namespace shop; create namespaces`.
 pub(crate) fn format_rights(missing: &BTreeSet<MissingRight>) -> String {
     let mut verbs: BTreeMap<(&str, &str), Vec<&str>> = BTreeMap::new();
     for MissingRight { namespace, resource, verb } in missing {

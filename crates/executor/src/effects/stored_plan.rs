@@ -2,8 +2,8 @@
 //!
 //! A stored plan contains the request, the manifests as read, the plan, the manifests as written, and the
 //! observed objects in the cluster. Its hash covers all of this, so approving a hash approves every byte.
-//! Before executing the plan, the operation reads the cluster and plans again with the original timestamp.
-//! Both plans must be equal.
+//! Before the plan is executed, the operation reads the cluster and makes a new plan with the original
+//! timestamp. The two plans must be equal.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use super::planning::{PlanError, mask_plan, prepare_with_live};
 use super::predicted_rejections::predict_rejections;
 use super::targets::Targets;
 
-/// Format version of stored plans. Other versions are rejected.
+/// Format version of stored plans. Documents with any other version are rejected.
 const FORMAT_VERSION: u32 = 1;
 
 /// A plan with all its inputs.
@@ -31,7 +31,7 @@ const FORMAT_VERSION: u32 = 1;
 pub struct StoredPlan {
     /// Format version of this document.
     format: u32,
-    /// Time of creation, which also determines generated hook names.
+    /// Time of creation, which also determines the generated hook names.
     pub made_at: Timestamp,
     /// The request.
     pub request: SyncRequest,
@@ -48,7 +48,7 @@ pub struct StoredPlan {
 /// Reason why a document isn't a valid stored plan.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidPlan {
-    /// The document isn't JSON of the expected form.
+    /// The document isn't JSON with the expected structure.
     #[error("the file is not a stored plan: {0}")]
     Malformed(#[from] serde_json::Error),
     /// The document was written by another version of this program.
@@ -57,7 +57,7 @@ pub enum InvalidPlan {
          with this version"
     )]
     UnsupportedFormat {
-        /// Format version in the document.
+        /// Format version found in the document.
         found: u32,
     },
     /// The document was modified after its creation.
@@ -66,9 +66,9 @@ pub enum InvalidPlan {
          {found}; create the plan again"
     )]
     Modified {
-        /// Hash in the document.
+        /// Hash stated in the document.
         said: Digest,
-        /// Hash of the content.
+        /// Hash computed from the content.
         found: Digest,
     },
     /// The plan refers to content that is missing.
@@ -127,15 +127,15 @@ impl StoredPlan {
         Digest(hasher.finalize().into())
     }
 
-    /// Returns the changes that the plan would make to its objects in the current cluster, in the plan's order, without
-    /// hooks and unchanged objects. Doesn't write to the cluster, and masks all Secret values.
+    /// Returns the changes that the plan would make to its objects in the current cluster, in the plan's
+    /// order. Omits hooks and unchanged objects. Doesn't write to the cluster, and masks all Secret values.
     pub async fn differences(
         &self,
         cluster: &dyn Cluster,
         inventory: Option<&ApplicationInventory>,
     ) -> Result<Vec<ObjectDifference>, CallError> {
         let asked = (ComparisonPurpose::Sync, &self.request);
-        // Uses the creation time of the plan, because generated names depend on it.
+        // Use the creation time of the plan, because generated names depend on it.
         let comparing = diff::diff(cluster, asked, self.targets.clone(), self.made_at, inventory);
         let Differences { objects, .. } = comparing.await?;
         let tasks = self.plan.tasks.iter().filter(|task| !task.is_hook());
@@ -151,7 +151,7 @@ impl StoredPlan {
         Ok(objects.into_iter().filter_map(planned).collect())
     }
 
-    /// Serializes the plan for a file.
+    /// Serializes the plan as the content of a file.
     pub fn to_json(&self) -> Result<Vec<u8>, serde_json::Error> {
         let mut text =
             serde_json::to_vec_pretty(&StoredPlanDocument { hash: self.hash().to_string(), plan: self })?;
@@ -186,7 +186,7 @@ impl StoredPlan {
         }
     }
 
-    /// Returns the request and targets of an operation that must execute exactly this plan.
+    /// Returns the request and targets for an operation that must execute exactly this plan.
     pub fn pin(self, approvals: Vec<PlanApproval>, allow_drift: bool) -> (SyncRequest, Targets) {
         let hash = self.hash();
         let Self { made_at, request, targets, plan, manifests, sights, .. } = self;

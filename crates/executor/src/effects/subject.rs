@@ -1,4 +1,4 @@
-//! The subject of a command for one task, and helpers for all effects.
+//! The subject of a command for one task, and helper functions for all effects.
 
 use std::sync::Arc;
 
@@ -11,16 +11,17 @@ use tidegate_model::{
 
 use crate::health_evaluation;
 
-/// Subject of a command for one task, with all inputs of an effect except the cluster.
+/// Subject of a command for one task. Contains all inputs of an effect except the cluster.
 pub struct Subject<'a> {
-    /// Operation that the command belongs to. Marks hooks and appears in the cluster's audit log.
+    /// Operation that the command belongs to. The operation's id is used to mark hooks and appears in the
+    /// cluster's audit log.
     pub operation: OperationId,
     /// The operation's request, whose options also apply to this task.
     pub request: &'a SyncRequest,
     /// Attempt that the command belongs to.
     pub attempt: u32,
     /// UID of a hook object from an earlier attempt, or from an earlier run of the hook in this attempt. That
-    /// object doesn't count as this hook.
+    /// object is not treated as this hook.
     pub leftover: Option<&'a str>,
     /// Task of the plan.
     pub task: &'a Task,
@@ -30,7 +31,7 @@ pub struct Subject<'a> {
     pub is_repeated: bool,
     /// Current time for observations.
     pub now: Timestamp,
-    /// Rules for evaluating observations.
+    /// Rules by which observations are evaluated.
     pub health: &'a HealthRules,
 }
 
@@ -47,8 +48,8 @@ pub(super) fn copy_manifest(subject: &Subject<'_>) -> Result<Object, CallError> 
 /// Converts a written object to a result for the state machine.
 pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, message: String) -> ApplyResponse {
     let seen = health_evaluation::observe_object(subject.health, object, subject.now).await;
-    // If the task has a health judge, the kind's rule doesn't apply, so it is irrelevant whether the kind has
-    // a rule.
+    // If the task has a health judge, the kind's health rule doesn't apply, so it doesn't matter whether
+    // there is one.
     let observed = match &subject.task.health_judge {
         Some(judge) => {
             let unknown = format!("health judge {judge} has not reported a result yet");
@@ -66,8 +67,9 @@ pub(super) async fn applied_result(subject: &Subject<'_>, object: &Object, messa
     }
 }
 
-/// Returns the propagation for deleting owned objects: the application deletion's propagation, or else
-/// `PrunePropagationPolicy`. A deletion that leaves the objects in place only deletes hooks.
+/// Returns the propagation policy for deleting owned objects: the one requested for the application's
+/// deletion, or `PrunePropagationPolicy` by default. A deletion that leaves the objects in place deletes only
+/// hooks.
 pub(super) fn deletion_propagation(request: &SyncRequest) -> Propagation {
     match request.deletion {
         Some(Cascade::Background) => return Propagation::Background,

@@ -1,4 +1,4 @@
-//! Manifests of an operation, together with everything else that is stored with them.
+//! An operation's manifests, together with everything else that is stored with them.
 
 use serde::{Deserialize, Serialize};
 use tidegate_model::{Phase, Plan, ProjectPolicy, Warning};
@@ -9,14 +9,14 @@ use super::mask::Mask;
 use super::pinned_plan::PinnedPlan;
 use crate::gates::GateDefinitions;
 
-/// Manifests of an operation, stored with it from the start.
+/// An operation's manifests, which are stored when the operation starts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Targets {
     /// Manifests with their origins.
     pub targets: Vec<Target>,
-    /// Warnings from reading them.
+    /// Warnings that occurred while the manifests were read.
     pub warnings: Vec<Warning>,
-    /// Gates of every wave, in addition to the gates of its resources.
+    /// Gates for every wave, in addition to the gates of the wave's resources.
     #[serde(default)]
     pub gates: Vec<String>,
     /// Gate definitions by name.
@@ -28,18 +28,17 @@ pub struct Targets {
     /// Stored plan that the operation must execute unchanged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pinned: Option<Box<PinnedPlan>>,
-    /// Objects that the application is known to own in addition to its manifests. Deleting the application
-    /// deletes these objects if they carry its mark.
+    /// Objects that the application is known to own in addition to those in its manifests. When the
+    /// application is deleted, these objects are also deleted if they carry its mark.
     #[serde(default, skip_serializing_if = "Inventory::is_empty")]
     pub owned: Inventory,
-    /// Last runs of hooks that run only when their inputs have changed. They are read from the log for each
-    /// plan.
+    /// Last runs of the hooks that run only when their inputs have changed. Read from the log for each plan.
     #[serde(skip)]
     pub last_runs: Vec<LastRun>,
 }
 
 impl Targets {
-    /// Adds the gates that apply to every wave to the plan. Failure hooks have no gates.
+    /// Adds the gates that apply to every wave to the plan. Failure hooks don't get any gates.
     pub fn add_gates(gates: &[String], plan: &mut Plan) {
         for wave in plan.waves.iter_mut().filter(|wave| wave.phase != Phase::SyncFail) {
             wave.gates.extend_from_slice(gates);
@@ -48,7 +47,7 @@ impl Targets {
         }
     }
 
-    /// Returns a mask for Secret values in the manifests.
+    /// Returns a mask for the Secret values in the manifests.
     pub fn mask(&self) -> Mask {
         Mask::from_objects(self.targets.iter().map(|target| &target.object))
     }

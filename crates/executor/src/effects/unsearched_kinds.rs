@@ -9,13 +9,13 @@ use super::rights;
 
 /// Code of the finding.
 pub const NOT_SEARCHED: &str = "not-searched";
-/// Maximum number of kinds in a message.
+/// Maximum number of kinds listed in a message.
 const NAMED_KINDS_MAX: usize = 10;
 
-/// Reports kinds that may have objects of the application but couldn't be searched. Such kinds block a
-/// deletion, because otherwise the deletion would remove the application and leave the objects behind.
-/// Namespaces other than the application's own aren't reported. If the places of all objects are known
-/// (`is_known`), the search can miss only hooks of earlier syncs.
+/// Reports kinds that couldn't be searched although they may have objects of the application. Such kinds
+/// block a deletion, because the deletion would otherwise remove the application and leave the objects
+/// behind. Namespaces other than the application's own aren't reported. If the locations of all objects are
+/// known (`is_known`), the search can only miss hooks of earlier syncs.
 pub(super) fn report_unsearched_kinds(
     request: &SyncRequest,
     query: &LiveQuery,
@@ -56,7 +56,7 @@ pub(super) fn report_unsearched_kinds(
     });
 }
 
-/// Describes the missing rights and the cluster's errors.
+/// Describes the missing rights and the errors returned by the cluster.
 fn describe_causes(blind: &[&IncompleteSearch]) -> String {
     let missing: BTreeSet<MissingRight> =
         blind.iter().flat_map(|one| one.missing_rights.iter().cloned()).collect();

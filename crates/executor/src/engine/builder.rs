@@ -1,4 +1,4 @@
-//! Builder of an engine.
+//! Builder for an engine.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -26,11 +26,11 @@ use crate::ids::{IdSource, Ids, random_ids};
 use crate::log::{Log, LogFailure};
 use crate::output::OutputLimits;
 
-/// Maximum number of operations that keep their manifests in memory while they are waiting to be planned. Other
-/// operations read their manifests again.
+/// Maximum number of operations that keep their manifests in memory while they are waiting to be planned.
+/// Other operations read their manifests from the log again.
 const SUBMITTED_IN_MEMORY_MAX: usize = 16;
 
-/// Builder of an engine.
+/// Builder for an engine.
 pub struct EngineBuilder {
     log: Log,
     clusters: BTreeMap<Destination, Arc<dyn Cluster>>,
@@ -46,7 +46,7 @@ pub struct EngineBuilder {
     compaction: Option<Compaction>,
 }
 
-/// Registers an extension. Records the first duplicate name.
+/// Registers an extension. Remembers the first duplicate name.
 fn register_extension<T>(
     map: &mut BTreeMap<String, ActorRef<T>>,
     taken: &mut Option<EngineError>,
@@ -105,8 +105,8 @@ impl EngineBuilder {
         self
     }
 
-    /// Sets the identity of this engine, such as `ann on build-7`. Claims record it as their holder.
-    /// [default: requester of each operation]
+    /// Sets the identity of this engine, such as `ann on build-7`. Claims record the identity as their
+    /// holder. [default: requester of each operation]
     #[must_use]
     pub fn worker(mut self, worker: impl Into<String>) -> Self {
         self.worker = worker.into();
@@ -164,7 +164,7 @@ impl EngineBuilder {
     /// within each operation.
     ///
     /// The notifier doesn't receive earlier events that were recorded but not delivered because the process
-    /// crashed; see [`EngineBuilder::notifier_after`].
+    /// crashed. To receive these events as well, use [`EngineBuilder::notifier_after`].
     #[must_use]
     pub fn notifier(mut self, notifier: ActorRef<Event>) -> Self {
         self.notifiers.push((notifier, None));
@@ -172,9 +172,9 @@ impl EngineBuilder {
     }
 
     /// Adds a notifier that has already received events from an earlier process. The notifier receives all
-    /// other events, starting with those in the log. A notifier that stores the [`EventCursor`] as durably as
-    /// its own results receives each event at least once, even across crashes. The engine logs a warning
-    /// about events that were compacted in the meantime.
+    /// other events, starting with those in the log. If a notifier stores the [`EventCursor`] as durably as
+    /// its own results, it receives each event at least once, even across crashes. The engine logs a warning
+    /// about events that have been compacted in the meantime.
     #[must_use]
     pub fn notifier_after(mut self, notifier: ActorRef<Event>, seen: EventCursor) -> Self {
         self.notifiers.push((notifier, Some(seen)));
@@ -182,7 +182,7 @@ impl EngineBuilder {
     }
 
     /// Compacts the log at this interval, according to the retention policy. The interval is at least one
-    /// second. Meant for long-running programs. [default: only on [`Engine::compact`]]
+    /// second. Meant for long-running programs. [default: compact only when [`Engine::compact`] is called]
     #[must_use]
     pub fn compact_every(mut self, every: Duration, keep: Retention) -> Self {
         self.compaction = Some(Compaction { interval: every.max(Duration::from_secs(1)), retention: keep });
@@ -190,7 +190,7 @@ impl EngineBuilder {
     }
 
     /// Links the engine to a supervisor of the caller. The supervisor is notified when the engine ends, and
-    /// the engine ends when the supervisor does. All actors of the engine are linked below the engine's own
+    /// the engine ends when the supervisor ends. All of the engine's actors are linked to the engine's own
     /// supervisor.
     #[must_use]
     pub fn supervised_by(mut self, supervisor: ActorCell) -> Self {
@@ -229,7 +229,7 @@ impl EngineBuilder {
         });
         let mut notifying = Vec::new();
         for (notifier, seen) in self.notifiers {
-            // No operation is running yet, so the notifiers don't miss an event before they start listening.
+            // No operation is running yet, so the notifiers can't miss an event before they start listening.
             let events = match seen {
                 Some(seen) => EventStream::for_all(&shared.log, &shared.broadcaster, seen),
                 None => EventStream::from_now(&shared.log, &shared.broadcaster).await?,

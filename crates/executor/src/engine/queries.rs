@@ -20,18 +20,18 @@ use crate::output::{HookOutput, RunningHooks, RunningHooksSource, follow_operati
 use crate::summary::Summary;
 
 impl Engine {
-    /// Returns the operations that this engine is running now.
+    /// Returns the operations that this engine is currently running.
     pub async fn running_operations(&self) -> Result<BTreeSet<OperationId>, EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::ListRunning { reply }).await
     }
 
-    /// Returns the number of entries about operations in this engine's memory. Finished operations don't
-    /// count, except for the most recent ones.
+    /// Returns the number of entries about operations in this engine's memory. Of the finished operations,
+    /// only the most recent ones count.
     pub async fn entries_in_memory(&self) -> Result<usize, EngineError> {
         self.call_supervisor(|reply| SupervisorMessage::Entries { reply }).await
     }
 
-    /// Returns the status of an operation, running or not.
+    /// Returns the status of an operation, whether or not it is running.
     pub async fn inspect(&self, operation: OperationId) -> Result<(OperationView, Explanation), EngineError> {
         let ask = || self.call_supervisor(|reply| SupervisorMessage::Inspect { operation, reply });
         let mut answer = ask().await;
@@ -74,7 +74,7 @@ impl Engine {
         Ok(run_blocking(&self.shared.log, move |log| log.events_as(operation)).await?.events)
     }
 
-    /// Returns the state of an operation in the log, and all its stored events.
+    /// Returns the logged state of an operation, and all its stored events.
     pub async fn history(&self, operation: OperationId) -> Result<(State, Vec<OperationEvent>), EngineError> {
         let read = move |log: &Log| Ok((log.load_as(operation)?, log.events_as(operation)?.events));
         let (loaded, events) = run_blocking(&self.shared.log, read).await?;
@@ -82,15 +82,16 @@ impl Engine {
         Ok((driver.state().clone(), events))
     }
 
-    /// Compacts the log by a retention policy. This is safe while operations are running.
+    /// Compacts the log according to a retention policy. This is safe while operations are running.
     pub async fn compact(&self, keep: Retention) -> Result<CompactionResult, EngineError> {
         let now = self.shared.clock.now();
         Ok(run_blocking(&self.shared.log, move |log| log.compact(&keep, now)).await?)
     }
 
-    /// Returns an operation's events after a sequence number (0 for all events): first the events in the log,
-    /// then live events, without gaps or repetitions. The stream ends with the operation, which doesn't have
-    /// to be running. The stream reports events that are missing because they were compacted.
+    /// Returns an operation's events after the given sequence number (0 for all events): first the events in
+    /// the log, then live events, without gaps or repetitions. The stream ends when the operation ends. The
+    /// operation doesn't have to be running. If events are missing because they were compacted, the stream
+    /// reports this.
     pub async fn events(&self, operation: OperationId, after: u64) -> Result<EventStream, EngineError> {
         let events = EventStream::for_operation(&self.shared.log, &self.shared.broadcaster, operation, after);
         let is_known = || {
@@ -108,9 +109,9 @@ impl Engine {
     }
 
     /// Returns the live output of a running operation's hooks, if the cluster serves logs. Starts with the
-    /// last lines of the current hooks, followed by all new lines, including the lines of later hooks. This
-    /// doesn't affect the operation: lines aren't recorded, and a slow reader loses lines but is informed of
-    /// their number.
+    /// last lines of the current hooks, followed by all new lines, including those of later hooks. This
+    /// doesn't affect the operation: lines aren't recorded. A slow reader loses lines but is informed of the
+    /// number of lost lines.
     ///
     /// Returns [`EngineError::NotRunning`] if the operation isn't running, and [`EngineError::AlreadyFinished`] if it
     /// has finished.
@@ -141,7 +142,7 @@ impl Engine {
 
     /// Returns the events of all operations after the position `seen`: first the events in the log, then live
     /// events, without gaps or repetitions, in order within each operation. The stream ends when the engine
-    /// has stopped. Start from [`Engine::log_end`] to receive only live events.
+    /// has stopped. To receive only live events, start from [`Engine::log_end`].
     pub fn all_events(&self, seen: EventCursor) -> EventStream {
         EventStream::for_all(&self.shared.log, &self.shared.broadcaster, seen)
     }

@@ -12,13 +12,13 @@ impl Engine {
         self.call_supervisor(|reply| SupervisorMessage::Request { operation, input, reply }).await
     }
 
-    /// Terminates a running operation. Returns when the request is durable.
+    /// Terminates a running operation. Returns once the request is durable.
     pub async fn terminate(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
         self.send_request(operation, Input::Terminate { by: by.to_owned() }).await
     }
 
     /// Ends a running operation in favor of another sync of its application, at a safe point where no hook
-    /// has to be stopped. Rejects the request if the operation can't be ended this way. Returns when the
+    /// has to be stopped. If the operation can't be ended this way, the request is rejected. Returns once the
     /// request is durable.
     pub async fn supersede(
         &self,
@@ -29,23 +29,24 @@ impl Engine {
         self.send_request(operation, Input::Supersede { by, when }).await
     }
 
-    /// Pauses a running operation at its next safe point. Returns when the request is durable.
+    /// Pauses a running operation at its next safe point. Returns once the request is durable.
     pub async fn pause(&self, operation: OperationId, by: &str, reason: &str) -> Result<(), EngineError> {
         self.send_request(operation, Input::Pause { by: by.to_owned(), reason: reason.to_owned() }).await
     }
 
-    /// Resumes a paused operation. Returns when the request is durable.
+    /// Resumes a paused operation. Returns once the request is durable.
     pub async fn unpause(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
         self.send_request(operation, Input::Unpause { by: by.to_owned() }).await
     }
 
-    /// Confirms the prunes of an operation that is waiting for confirmation. Returns when the request is durable.
+    /// Confirms the prunes of an operation that is waiting for confirmation. Returns once the request is
+    /// durable.
     pub async fn confirm_prune(&self, operation: OperationId, by: &str) -> Result<(), EngineError> {
         self.send_request(operation, Input::ConfirmPrune { by: by.to_owned() }).await
     }
 
-    /// Approves a wave that the gate `approval` blocks: either the wave with this number in the plan,
-    /// starting at 1, or the wave that is waiting for approval. Returns when the approval is durable.
+    /// Approves a wave that is blocked by the gate `approval`: either the wave with the given number in the
+    /// plan, starting at 1, or the wave that is waiting for approval. Returns once the approval is durable.
     pub async fn approve(
         &self,
         operation: OperationId,
@@ -58,7 +59,7 @@ impl Engine {
     }
 
     /// Skips, completes or immediately retries one task of an operation, or all unfinished tasks of a wave.
-    /// Returns when the request is durable.
+    /// Returns once the request is durable.
     pub async fn override_tasks(
         &self,
         operation: OperationId,

@@ -15,10 +15,11 @@ const OPERATION_CHANNEL_CAPACITY: usize = 16;
 /// Number of operations with listeners above which unused channels are removed.
 const CHANNEL_CLEANUP_THRESHOLD: usize = 256;
 
-/// Events of one batch of records.
+/// Events from one batch of records.
 pub(crate) struct EventBatch {
     pub operation: OperationId,
-    /// Number of the last record before the batch. A listener that hasn't seen this record has missed records.
+    /// Number of the last record before the batch. If a listener hasn't seen this record, it has missed
+    /// records.
     pub after: u64,
     /// Number of the last record in the batch.
     pub last: u64,
@@ -29,7 +30,7 @@ pub(crate) struct EventBatch {
 pub(crate) struct EventBroadcaster(Mutex<Option<Channels>>);
 
 /// Channels of the listeners. Each operation has its own channel, so that thousands of listeners can each
-/// follow one operation and wake up only for its events.
+/// follow one operation and wake up only for that operation's events.
 struct Channels {
     all: broadcast::Sender<Arc<EventBatch>>,
     by_operation: HashMap<OperationId, broadcast::Sender<Arc<EventBatch>>>,

@@ -1,4 +1,5 @@
-//! Events: delivered once their records are durable. Listeners that missed events read them from the log.
+//! Events, which are delivered once their records are durable. Listeners that missed events read them from
+//! the log.
 //!
 //! ```text
 //! records ─▶ log ─▶ durable ─▶ EventEmitter ─▶ EventBroadcaster ──▶ Events, notifiers
@@ -6,7 +7,7 @@
 //! ```
 //!
 //! Live delivery and the log produce the same events from the same records. A stream of events therefore has
-//! no gaps and no repetitions, regardless of why a delivery was missed: a slow listener, a failed actor, or a
+//! no gaps and no repetitions, whether a delivery was missed because of a slow listener, a failed actor or a
 //! crashed process.
 
 mod broadcaster;
@@ -21,7 +22,7 @@ pub use self::replay::{EventGap, MissingEvents, Replay, replay};
 pub(crate) use self::stream::read_log_end;
 pub use self::stream::{EventCursor, EventStream};
 
-/// Forwards all events to a notifier until the stream ends. Stops if the notifier has stopped.
+/// Forwards all events to a notifier until the stream ends or the notifier stops.
 pub(crate) async fn forward_events(notifier: ActorRef<Event>, mut events: EventStream) {
     while let Some(event) = events.next().await {
         match event {

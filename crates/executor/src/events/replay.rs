@@ -12,7 +12,7 @@ pub enum EventGap {
     Compacted {
         /// Id of the requested operation.
         operation: OperationId,
-        /// Requested start: all events after this number.
+        /// Requested start: all events after this record number.
         after: u64,
         /// Number of the first remaining record.
         first: u64,
@@ -25,7 +25,7 @@ pub enum EventGap {
     Removed {
         /// Id of the requested operation.
         operation: OperationId,
-        /// Requested start: all events after this number.
+        /// Requested start: all events after this record number.
         after: u64,
     },
     /// The log ends before the requested start. The stream continues with new events.
@@ -36,7 +36,7 @@ pub enum EventGap {
     Ahead {
         /// Id of the requested operation.
         operation: OperationId,
-        /// Requested start: all events after this number.
+        /// Requested start: all events after this record number.
         after: u64,
         /// Number of the last record.
         last: u64,
@@ -55,7 +55,7 @@ pub struct Replay {
     pub last: u64,
     /// Unavailable events.
     pub missing: Option<MissingEvents>,
-    /// True if no more events follow.
+    /// True if no more events will follow.
     pub is_over: bool,
 }
 
@@ -69,12 +69,12 @@ pub enum MissingEvents {
     },
     /// The operation has finished, and the log contains only its summary.
     Removed,
-    /// The log has fewer records, because it lost its end or is a different log.
+    /// The log has fewer records than requested, because it lost its end or is a different log.
     Ahead,
 }
 
 impl Replay {
-    /// Returns the gap in an operation's events for a listener that requested the events after a given
+    /// Returns the gap in an operation's events for a listener that requested the events after a given record
     /// number.
     pub fn event_gap(&self, operation: OperationId, after: u64) -> Option<EventGap> {
         Some(match self.missing? {
@@ -85,8 +85,8 @@ impl Replay {
     }
 }
 
-/// Returns the logged events of an operation after a record number. The number 0 returns all events. `None` if the log
-/// doesn't contain the operation.
+/// Returns the logged events of an operation after the given record number. The number 0 returns all events.
+/// `None` if the log doesn't contain the operation.
 pub fn replay(
     log: &(impl OperationLog + ?Sized),
     operation: OperationId,
@@ -123,7 +123,8 @@ pub fn replay(
     Ok(Some(Replay { events, last, missing, is_over }))
 }
 
-/// Creates the event emitter for these records. Starts from a snapshot if the first records were compacted.
+/// Creates the event emitter for the given records. Starts from a snapshot if the first records were
+/// compacted.
 fn restore_emitter(
     log: &(impl OperationLog + ?Sized),
     operation: OperationId,

@@ -14,11 +14,11 @@ use super::replay::{EventGap, replay};
 use crate::log::Log;
 use crate::log::run_blocking;
 
-/// Number of operations in a cursor above which it drops operations that were removed from the log.
+/// Number of operations in a cursor above which the cursor drops operations that were removed from the log.
 const CURSOR_CLEANUP_THRESHOLD: usize = 4096;
 
-/// Position in the events of all operations: the number of the last seen record of each operation. The consumer stores
-/// it as durably as its own results.
+/// Position in the events of all operations: for each operation, the number of the last record seen. The
+/// consumer stores it as durably as its own results.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct EventCursor(BTreeMap<OperationId, u64>);
@@ -29,20 +29,21 @@ impl EventCursor {
         self.advance(event.operation, event.sequence);
     }
 
-    /// Records all events of an operation up to a number as seen. A lower number than before has no effect.
+    /// Records all events of an operation up to the given number as seen. A lower number than before has no
+    /// effect.
     pub fn advance(&mut self, operation: OperationId, sequence: u64) {
         let seen = self.0.entry(operation).or_default();
         *seen = sequence.max(*seen);
     }
 
-    /// Removes operations that the log no longer contains, because they won't have any more events.
+    /// Removes operations that are no longer in the log, because there won't be any more events for them.
     #[must_use]
     pub fn retain_logged(mut self, recorded: &Self) -> Self {
         self.0.retain(|operation, _| recorded.0.contains_key(operation));
         self
     }
 
-    /// Returns the number of the last seen record of an operation, or 0.
+    /// Returns the number of the last record seen of an operation, or 0.
     pub fn last_seen(&self, operation: OperationId) -> u64 {
         self.0.get(&operation).copied().unwrap_or_default()
     }
@@ -61,23 +62,24 @@ enum OperationFilter {
     All,
 }
 
-/// Events of one operation or of all operations. Each event after the given position is delivered once, in order within
-/// each operation. Unavailable events are reported. A slow reader doesn't lose events or delay other readers, because
-/// it reads the log.
+/// Events of one operation or of all operations. Each event after the given position is delivered once, in
+/// order within each operation. Unavailable events are reported. A slow reader neither loses events nor
+/// delays other readers, because it reads the log instead.
 pub struct EventStream {
     filter: OperationFilter,
     log: Log,
     live: broadcast::Receiver<Arc<EventBatch>>,
-    /// Position up to which events are ready or delivered.
+    /// Position up to which events have been delivered or are ready.
     cursor: EventCursor,
     ready: VecDeque<Result<Event, EventGap>>,
     /// Operations whose events must be read from the log.
     lagging: BTreeSet<OperationId>,
-    /// True if the set of operations to read from the log is unknown.
+    /// True if it isn't known which operations have to be read from the log.
     is_lagging_unknown: bool,
-    /// Number of operations in the cursor above which it drops operations that were removed from the log.
+    /// Number of operations in the cursor above which the cursor drops operations that were removed from the
+    /// log.
     cleanup_threshold: usize,
-    /// True if no more events follow the ready events.
+    /// True if no more events will follow the events that are ready.
     is_over: bool,
 }
 
@@ -103,7 +105,7 @@ impl EventStream {
         Ok(Self { cursor: read_log_end(log).await?, ..stream })
     }
 
-    /// Subscribes before reading the log, so that no event is missed.
+    /// Creates a stream. Subscribes before reading the log, so that no event is missed.
     fn new(filter: OperationFilter, log: &Log, announcer: &EventBroadcaster, cursor: EventCursor) -> Self {
         Self {
             filter,
@@ -121,7 +123,7 @@ impl EventStream {
         }
     }
 
-    /// Returns the next event. `None` if no more events follow because the operation has finished or the
+    /// Returns the next event. `None` if no more events will follow because the operation has finished or the
     /// engine has stopped. This method is cancel safe.
     pub async fn next(&mut self) -> Option<Result<Event, EventGap>> {
         loop {
@@ -212,7 +214,7 @@ impl EventStream {
         }
     }
 
-    /// Skips an operation that can't be read, instead of reading it repeatedly.
+    /// Skips an operation that can't be read, so that it isn't read over and over.
     async fn skip_operation(&mut self, operation: OperationId) {
         let entry = run_blocking(&self.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
         if let Ok(Some(entry)) = entry {

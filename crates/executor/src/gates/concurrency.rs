@@ -1,11 +1,11 @@
-//! Places in groups of operations for `concurrency:GROUP`. A group limits the number of operations that may
-//! execute waves with this gate at the same time.
+//! Places in concurrency groups, for `concurrency:GROUP` gates. A group limits the number of operations that
+//! may execute waves with this gate at the same time.
 //!
-//! Places are recorded in the log. An operation has a place from the time of the gate's answer for as long as
-//! its state contains the place (`State::places`). This module only assigns free places in the order of the
-//! requests, and tracks assignments that aren't recorded yet. A place becomes free again once its release is
-//! durable, so a crash can't cause the limit to be exceeded. All places that a wave needs are assigned at
-//! once.
+//! Places are recorded in the log. An operation has a place from the moment the gate opens, and for as long
+//! as the operation's state contains the place (`State::places`). This module only assigns free places in the
+//! order of the requests, and tracks assignments that aren't recorded yet. A place becomes free again once
+//! its release is durable, so a crash can't cause the limit to be exceeded. All places that a wave needs are
+//! assigned at once.
 //!
 //! ```text
 //! request ─▶ queue ─▶ assigned (reported, not recorded yet) ─▶ recorded (durable) ─▶ free
@@ -20,14 +20,14 @@ use tidegate_model::OperationId;
 
 /// Prefix of the names of concurrency gates.
 pub(crate) const CONCURRENCY_PREFIX: &str = "concurrency:";
-/// Maximum number of operations that are listed in the reason for waiting.
+/// Maximum number of operations listed in the reason for waiting.
 const NAMED_OPERATIONS_MAX: usize = 3;
 /// Reason for waiting if an operation isn't first in the queue.
 const NOT_NEXT: &str = "other operations of the group are ahead in the queue";
-/// Reason for waiting if only some of the operation's places are free.
+/// Reason for waiting if only some of the places that the operation needs are free.
 const NOT_ALL: &str = "the wave needs a free slot in each of its groups, but another group is full";
 
-/// Reports a verdict to a gate. It is called under a lock, so it must not call this module.
+/// Reports a verdict to a gate. The callback is called under a lock, so it must not call this module.
 pub(crate) type VerdictCallback = Box<dyn Fn(Verdict) + Send>;
 
 /// Identity of a request in the queue.
@@ -74,7 +74,7 @@ pub(crate) struct Groups {
 #[derive(Default)]
 struct GroupsState {
     places: BTreeMap<OperationId, OperationPlaces>,
-    /// Waiting operations in order of their requests.
+    /// Waiting operations, in the order of their requests.
     queue: Vec<QueuedRequest>,
     tickets: u64,
     /// True once the places in the log are known. Before that, no places are assigned.
@@ -84,7 +84,7 @@ struct GroupsState {
 /// Places of an operation.
 struct OperationPlaces {
     application: String,
-    /// Assigned places, which may not be recorded yet.
+    /// Assigned places, which may not have been recorded yet.
     assigned: BTreeSet<String>,
     /// Places according to the last record.
     recorded: BTreeSet<String>,
@@ -99,7 +99,7 @@ struct QueuedRequest {
     /// Places that the operation's wave needs. `None` for a gate that hasn't sent a request yet.
     groups: BTreeMap<String, Option<GroupRequest>>,
     is_assigned: bool,
-    /// True if one of the groups is undefined, so that the operation never gets its places.
+    /// True if one of the groups is undefined, so that the operation will never get its places.
     is_rejected: bool,
 }
 
@@ -120,12 +120,13 @@ impl GroupRequest {
 
 impl Groups {
     fn lock(&self) -> MutexGuard<'_, GroupsState> {
-        // A panic while the lock is held can delay a waiting operation until the next change.
+        // If a panic occurs while the lock is held, at worst a waiting operation is delayed until the next
+        // change.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds a request for one of the groups of an operation's wave to the queue. Reports verdicts through `report`
-    /// after [`Groups::set_limit`].
+    /// Adds a request for one of the groups that an operation's wave needs to the queue. Verdicts are
+    /// reported through `report` once [`Groups::set_limit`] has been called.
     pub fn request_place(
         &self,
         (operation, application): (OperationId, &str),
@@ -151,7 +152,7 @@ impl Groups {
         ticket
     }
 
-    /// Sets the limit of a group for one request, or the reason why the limit can't be determined.
+    /// Sets the limit of a group for one request. If the limit can't be determined, sets the reason instead.
     pub fn set_limit(&self, ticket: Ticket, group: &str, limit: Result<usize, String>) {
         let mut inner = self.lock();
         let waiting = inner.queue.iter_mut().find(|waiting| waiting.ticket == ticket);
@@ -187,8 +188,8 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Resolves an assignment that preceded a withdrawal. `has_taken` is true if the operation has accepted the
-    /// assignment.
+    /// Resolves an assignment that was made before a withdrawal. `has_taken` is true if the operation has
+    /// accepted the assignment.
     pub fn resolve_withdrawal(&self, operation: OperationId, has_taken: bool) {
         let mut inner = self.lock();
         if inner.queue.iter().any(|waiting| waiting.operation == operation) {
@@ -213,13 +214,12 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Returns true if the places in the log are known.
+    /// Returns true if the places recorded in the log are known.
     pub fn is_known(&self) -> bool {
         self.lock().is_known
     }
 
-    /// Adds the places that the log contains. Reports from this engine's actors are newer and take
-    /// precedence.
+    /// Adds the places recorded in the log. Reports from this engine's actors are newer and take precedence.
     pub fn load_places(&self, recorded: impl IntoIterator<Item = RecordedPlaces>) {
         let mut inner = self.lock();
         for RecordedPlaces { operation, application, places } in recorded {
@@ -232,14 +232,15 @@ impl Groups {
         inner.assign_places();
     }
 
-    /// Marks an operation that this engine no longer runs, permanently or temporarily. The operation keeps its places.
+    /// Marks an operation as no longer run by this engine, permanently or temporarily. The operation keeps
+    /// its places.
     pub fn mark_stopped(&self, operation: OperationId) {
         if let Some(places) = self.lock().places.get_mut(&operation) {
             places.is_local = false;
         }
     }
 
-    /// Returns the total number of operations with places and of requests.
+    /// Returns the total number of requests and of operations that have places.
     pub fn entries(&self) -> usize {
         let inner = self.lock();
         inner.places.len().saturating_add(inner.queue.len())
@@ -311,7 +312,7 @@ impl GroupsState {
     }
 
     /// Returns the reason why an operation doesn't get a place in a group now. The inner value is `None` if
-    /// the operation gets a place; the outer value is `None` if this is unknown.
+    /// the operation gets a place. The outer value is `None` if this isn't known yet.
     #[expect(clippy::option_option, reason = "the outer one collects over all groups of a wave")]
     fn blocking_reason(
         &self,
@@ -351,7 +352,7 @@ impl GroupsState {
         waiting.groups.values_mut().flatten().for_each(|want| want.report_verdict(Verdict::Open));
     }
 
-    /// Removes operations without places and requests.
+    /// Removes operations that have neither places nor requests.
     fn remove_unused(&mut self) {
         let asking: BTreeSet<OperationId> = self.queue.iter().map(|waiting| waiting.operation).collect();
         self.places.retain(|operation, places| {

@@ -1,4 +1,4 @@
-//! Gate definitions by name. Users write them, and they are stored with the operation.
+//! Gate definitions by name. They are written by users and stored with the operation.
 
 use std::collections::BTreeMap;
 
@@ -14,16 +14,16 @@ use super::window::{WINDOW_PREFIX, load_time_zone};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GateDefinitions {
-    /// Sync windows, for `window:NAME`.
+    /// Sync windows, for `window:NAME` gates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub windows: BTreeMap<String, Vec<Window>>,
-    /// Groups of operations, for `concurrency:GROUP`.
+    /// Groups of operations, for `concurrency:GROUP` gates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub concurrency: BTreeMap<String, ConcurrencyGroup>,
-    /// Endpoints for `http:NAME`.
+    /// Endpoints, for `http:NAME` gates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub http: BTreeMap<String, HttpGate>,
-    /// Expressions over objects of the cluster, for `cel:NAME`.
+    /// Expressions over objects in the cluster, for `cel:NAME` gates.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub cel: BTreeMap<String, CelGate>,
 }
@@ -70,25 +70,25 @@ impl GateDefinitions {
         windows.chain(groups).chain(endpoints).chain(expressions)
     }
 
-    /// Returns the maximum number of concurrent operations of a group, or the reason why the group's gate is
+    /// Returns the maximum number of concurrent operations in a group, or the reason why the group's gate is
     /// closed.
     pub(crate) fn concurrency_limit(&self, group: &str) -> Result<usize, String> {
         let group = self.concurrency.get(group).ok_or(UNDEFINED)?;
         group.check().map(|()| group.limit)
     }
 
-    /// Returns true if this is the name of a gate that is evaluated with the gate definitions.
+    /// Returns true if this is the name of a gate that is evaluated by using the gate definitions.
     pub(crate) fn can_evaluate(gate: &str) -> bool {
         [WINDOW_PREFIX, HTTP_PREFIX, CEL_PREFIX].iter().any(|kind| gate.starts_with(kind))
     }
 }
 
-/// Returns true if this is the name of a gate that a file can define.
+/// Returns true if this is the name of a gate that can be defined in a file.
 pub(crate) fn is_defined_by_name(gate: &str) -> bool {
     GateDefinitions::can_evaluate(gate) || gate.starts_with(CONCURRENCY_PREFIX)
 }
 
-/// Adds the problems of a gate's name and definition.
+/// Adds the problems with a gate's name and definition.
 fn add_problems(
     wrong: &mut Vec<InvalidGate>,
     kind: &str,

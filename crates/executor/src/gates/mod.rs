@@ -1,4 +1,4 @@
-//! Gate evaluation and the built-in gates. The state machine handles approvals and soak times.
+//! Gate evaluation and the built-in gates. Approvals and soak times are handled by the state machine.
 
 mod cel;
 mod concurrency;

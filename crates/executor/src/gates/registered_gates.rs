@@ -1,4 +1,4 @@
-//! Evaluation of registered gates. The engine sends each gate one request and then listens for its answers.
+//! Evaluation of registered gates. The engine sends each gate one request and then listens for its verdicts.
 //! It repeats the request only as a safety net.
 
 use std::time::Duration;
@@ -10,12 +10,12 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::extensions::{ANSWER_TIMEOUT, GateReply, GateRequest};
 
-/// Minimum time between two requests to the same gate, even if the gate specifies a shorter time.
+/// Minimum time between two requests to the same gate, even if the gate asks for a shorter time.
 const POLL_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Time that the engine waits for a late answer from a gate before it sends another request.
+/// Time that the engine waits for a late verdict from a gate before it sends another request.
 const LATE_ANSWER_WAIT: Duration = Duration::from_secs(60);
 
-/// Asks a gate and reports all its answers for as long as the future is polled. Every error becomes a closed
+/// Asks a gate and reports all its verdicts for as long as the future is polled. Every error becomes a closed
 /// verdict with a reason.
 pub(crate) async fn poll_registered_gate(
     name: &str,
@@ -28,7 +28,7 @@ pub(crate) async fn poll_registered_gate(
         let problem = gate_error(name);
         let unregistered = || format!("no gate named {name} is registered with this engine");
         reporter.report_verdict(closed_verdict(problem.unwrap_or_else(unregistered)));
-        // All gates are registered before an engine starts, so an unknown gate stays unknown.
+        // All gates are registered before an engine starts, so an unknown gate remains unknown.
         return;
     };
     loop {
@@ -46,7 +46,7 @@ fn closed_verdict(reason: String) -> Verdict {
     Verdict::Closed { reason, ask_again_after: GATE_RETRY_INTERVAL }
 }
 
-/// Reports answers that differ from the last one.
+/// Reports verdicts that differ from the last one.
 struct VerdictReporter<'a, T> {
     name: &'a str,
     report: T,
@@ -65,7 +65,7 @@ impl<T: Fn(Verdict)> VerdictReporter<'_, T> {
         self.report_verdict(closed_verdict(format!("gate {} {problem}", self.name)));
     }
 
-    /// Listens until the next request is due.
+    /// Listens for verdicts until the next request is due.
     async fn listen_until_next_poll(
         &mut self,
         gate: &ActorRef<GateRequest>,
@@ -106,8 +106,8 @@ impl<T: Fn(Verdict)> VerdictReporter<'_, T> {
         }
     }
 
-    /// Keeps the last answer of a gate that won't send any more answers, until the next request is due, or
-    /// until the gate's actor stops.
+    /// Handles a gate that won't send any more verdicts. Its last verdict remains in effect until the next
+    /// request is due, or until the gate's actor stops.
     async fn wait_for_next_poll(&mut self, gate: &ActorRef<GateRequest>, again_at: Option<Instant>) {
         loop {
             let wait = again_at.map_or(GATE_RETRY_INTERVAL, |at| {

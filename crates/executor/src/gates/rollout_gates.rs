@@ -1,4 +1,4 @@
-//! Gates of progressive syncs: the same gates as for waves, evaluated for a step.
+//! Gates of progressive syncs. They are the same gates as for waves, evaluated for a step.
 
 use tidegate_lifecycle::operation::{GATE_RETRY_INTERVAL, Verdict, concurrency_group};
 use tidegate_model::{Destination, OperationId, Phase, Timestamp};
@@ -19,17 +19,17 @@ pub struct StepGateRequest {
     pub rollout: OperationId,
     /// ApplicationSet as `namespace/name`.
     pub appset: String,
-    /// Number of the step, counted from 1.
+    /// Number of the step, starting at 1.
     pub step: u32,
     /// Start time of the rollout.
     pub started_at: Timestamp,
-    /// Cluster for gates that need one.
+    /// Cluster, for gates that need one.
     pub destination: Destination,
 }
 
-/// Evaluates a gate for a step with the gate definitions, and reports all answers for as long as the future
-/// is polled. Returns if no more answers can follow, because the name is undefined or the gate never opens
-/// for a step. Sync windows treat a step as automated.
+/// Evaluates a gate for a step by using the gate definitions, and reports all verdicts for as long as the
+/// future is polled. Returns if no more verdicts can follow, because the name is undefined or the gate never
+/// opens for a step. Sync windows treat a step as automated.
 pub(crate) async fn evaluate_step_gate(
     shared: &EngineContext,
     question: &StepGateRequest,

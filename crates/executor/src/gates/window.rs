@@ -12,7 +12,7 @@ pub const WINDOW_PREFIX: &str = "window:";
 const ZONEINFO_DIRECTORY: &str = "/usr/share/zoneinfo";
 /// Maximum size of a time zone file in bytes.
 const ZONE_BYTES_MAX: u64 = 1 << 16;
-/// Maximum time before a decision is evaluated again. Time zone rules and clocks may change.
+/// Maximum time until a decision is evaluated again. Time zone rules and clocks may change in the meantime.
 const REEVALUATION_INTERVAL_MAX: Duration = Duration::from_secs(600);
 
 /// Loads a time zone by name from the system's database.
@@ -35,7 +35,8 @@ pub fn load_time_zone(name: &str) -> Result<TimeZoneRules, String> {
     TimeZoneRules::from_tzif(name, &rules)
 }
 
-/// Decides whether a wave may start now. Returns the decision and the time of the next evaluation.
+/// Decides whether a wave may start now. Returns the decision and the time at which it must be evaluated
+/// again.
 pub(crate) fn evaluate_windows(
     name: &str,
     windows: &[ParsedWindow],

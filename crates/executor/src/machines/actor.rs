@@ -1,6 +1,6 @@
-//! The actor of one machine: a mailbox around the machine's runner.
+//! The actor for one machine: a mailbox around the machine's runner.
 //!
-//! The actor's own state is expendable: the actor may end at any time, and its successor continues from the
+//! The actor's own state is expendable: the actor may end at any time, and the next actor continues from the
 //! log.
 
 use std::marker::PhantomData;
@@ -24,9 +24,9 @@ pub(super) type EffectsFactory<W> = Arc<dyn Fn() -> W + Send + Sync>;
 
 /// Initial state of an actor.
 pub(super) enum Start<M: Machine> {
-    /// A new machine without records.
+    /// A new machine that has no records yet.
     New,
-    /// A recovered machine, with a reason if it must end immediately.
+    /// A recovered machine. `end_reason` is set if the machine must end immediately.
     Recovered { driver: Box<Driver<M>>, end_reason: Option<String> },
 }
 
@@ -38,7 +38,7 @@ impl<W> MachineActor<W> {
     }
 }
 
-/// Arguments of an actor.
+/// Startup arguments for an actor.
 pub(super) struct MachineArguments<W: MachineEffects> {
     pub shared: Arc<EngineContext>,
     pub handle: Arc<MachineHandle<W::Machine>>,
@@ -77,7 +77,7 @@ impl<W: MachineEffects> Actor for MachineActor<W> {
             Start::Recovered { driver, end_reason } => {
                 handle.set_durable_state(driver.state().clone());
                 let first = end_reason.map(W::Machine::abort_input).or_else(W::resume_input);
-                // The machine takes a step even without an input.
+                // The machine takes a step even if there is no input.
                 let first = first.map_or(Arrival::Alarm, Arrival::Input);
                 (Runner::from_driver(*driver, effects), Some(first))
             }
@@ -129,7 +129,7 @@ impl<W: MachineEffects> MachineState<W> {
     fn process_inbox(&mut self) -> Result<(), ActorProcessingErr> {
         for arrival in self.inbox.take_all() {
             match &arrival {
-                // The successor continues from the log if the log still accepts records.
+                // The next actor continues from the log if the log still accepts records.
                 Arrival::Message(ActorMessage::WriteFailed(failure)) => {
                     return Err(match failure {
                         AppendFailure::Final(reason) | AppendFailure::Rejected(reason) => {
@@ -154,7 +154,7 @@ impl<W: MachineEffects> MachineState<W> {
         Ok(())
     }
 
-    /// Reports the end once. The supervisor then stops the actor.
+    /// Reports once that the machine has ended. The supervisor then stops the actor.
     fn report_end(&mut self, how: SupervisorMessage<W::Machine>) {
         if !std::mem::replace(&mut self.has_ended, true) {
             self.handle.send(how);

@@ -22,12 +22,12 @@ use crate::log::run_blocking;
 
 impl Engine {
     /// Runs a machine. If the log contains a machine with this id, resumes that machine and ignores
-    /// `start_input`. If the machine is already running or has finished, returns it. Otherwise starts a new
-    /// machine with `start_input`, which is durable when this function returns. `work` creates the effects
-    /// for each of the machine's actors.
+    /// `start_input`. If the machine is already running or has finished, returns a handle to it. Otherwise
+    /// starts a new machine with `start_input`, which is durable when this function returns. `work` creates
+    /// the effects for each of the machine's actors.
     ///
     /// The id comes from [`Engine::next_id`]. The caller must record the id in order to find the machine
-    /// again. A resumed machine may require an input; see [`MachineEffects::resume_input`].
+    /// again. Some machines require an input when they are resumed; see [`MachineEffects::resume_input`].
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Engine {
             log_failed: Box::new(log_failed),
         };
         let above = self.supervisor.get_cell();
-        // On failure, the registry entry is released and the handle reports the failure.
+        // If the spawn fails, the registry entry is released and the handle reports the failure.
         let _ = MachineSupervisor::<W>::spawn_linked(None, MachineSupervisor::new(), arguments, above).await;
         RunningMachine::wait_until_started(handle).await
     }
@@ -77,9 +77,9 @@ impl Engine {
         Ok(run_blocking(&self.shared.log, move |log| log.find_as::<F>(lookup)).await?)
     }
 
-    /// Returns the durable state of a machine, running or not. `None` if the log doesn't contain the id. For
-    /// a finished machine, the log may contain only the summary. In this case, the function returns an error;
-    /// use [`Engine::list_machines`] to get the summary.
+    /// Returns the durable state of a machine, whether or not it is running. `None` if the log doesn't
+    /// contain the id. If the machine has finished, the log may contain only its summary. In this case, the
+    /// function returns an error, and [`Engine::list_machines`] returns the summary.
     pub async fn machine_state<M: DurableMachine>(
         &self,
         id: impl Into<StreamId>,

@@ -1,4 +1,4 @@
-//! Effects of one machine: its commands go to its [`MachineEffects`], and its events to the engine's log.
+//! Effects of one machine. Its commands go to its [`MachineEffects`], and its events go to the engine's log.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub(super) struct EngineEffects<W: MachineEffects> {
     sender: MachineSender<W::Machine>,
     effects: W,
     alarm: Alarm,
-    /// State that becomes durable once the batch in flight is written.
+    /// State that becomes durable once the batch in flight has been written.
     pending_state: Option<<W::Machine as Machine>::State>,
-    /// Dropped with the actor.
+    /// Dropped together with the actor.
     _alive: watch::Sender<()>,
 }
 

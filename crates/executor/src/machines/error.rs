@@ -1,14 +1,14 @@
-//! Errors of machines.
+//! Errors that concern machines.
 
 use std::sync::Arc;
 
 use tidegate_model::StreamId;
 use tidegate_oplog::{LogError, StreamName};
 
-/// An error of a machine.
+/// An error that concerns a machine.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum MachineError {
-    /// The log doesn't contain the machine, and the caller provided no input to start it.
+    /// The log doesn't contain the machine, and the caller did not provide an input to start it.
     #[error("there is no {machine} in this state directory")]
     UnknownMachine {
         /// The requested machine.
@@ -19,10 +19,10 @@ pub enum MachineError {
     Rejected {
         /// The machine.
         machine: StreamName,
-        /// Reason given by the machine.
+        /// Reason from the machine.
         reason: String,
     },
-    /// The machine was stopped before it had finished.
+    /// The machine was stopped before it finished.
     #[error("{machine} is not running; start it again to continue")]
     NotRunning {
         /// The machine.
@@ -39,10 +39,10 @@ pub enum MachineError {
     Aborted {
         /// The machine.
         machine: StreamName,
-        /// Error from its actor or its log.
+        /// Error from the machine's actor or from its log.
         reason: String,
     },
-    /// A machine of another kind with this id is running.
+    /// A machine of another kind is running under this id.
     #[error("{id} is already running, but its kind is not {wanted}; use a different id")]
     IdInUse {
         /// The id.

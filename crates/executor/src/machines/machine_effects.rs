@@ -6,38 +6,40 @@ use tidegate_oplog::Summary;
 
 use super::machine_sender::MachineSender;
 
-/// A machine whose events and state can be stored in the log. Every [`Machine`] with such events implements this trait.
+/// A machine whose events and state can be stored in the log. This trait is implemented for every [`Machine`]
+/// that has such events.
 pub trait DurableMachine: Machine<Event: StreamRecords<Snapshot = <Self as Machine>::State>> {}
 
 impl<M: Machine<Event: StreamRecords<Snapshot = <M as Machine>::State>>> DurableMachine for M {}
 
-/// Summary of a machine in the log.
+/// Summary of a machine, as stored in the log.
 pub type SummaryOf<M> = Summary<<<M as Machine>::Event as StreamRecords>::Details>;
 
-/// Effects of a machine. The engine provides everything else: log, runner, timers, recovery and restarts.
+/// Effects of a machine. The engine provides everything else: the log, the runner, timers, recovery and
+/// restarts.
 ///
-/// The machine's actor calls these functions one at a time. They must not block: work that takes time must
+/// The machine's actor calls these functions one at a time. They must not block. Work that takes time must
 /// run elsewhere, for example in [`MachineSender::spawn`], and report its results through the
 /// [`MachineSender`]. If a function panics, the actor fails, and the next actor starts from the log with new
 /// effects.
 ///
-/// The effects are dropped when their actor ends for any reason, without calls of
-/// [`end_subscription`](Self::end_subscription) for their subscriptions. All work that the effects started
-/// must then stop. Outstanding commands start again when the machine is resumed.
+/// When the actor ends for any reason, the effects are dropped, without calls to
+/// [`end_subscription`](Self::end_subscription) for their subscriptions. All work that the effects have
+/// started must then stop. Outstanding commands start again when the machine is resumed.
 pub trait MachineEffects: Send + 'static {
-    /// Machine of these effects.
+    /// Machine to which these effects belong.
     type Machine: DurableMachine;
 
-    /// Returns the machine's summary for the log in this state. `None` before the machine has started.
+    /// Returns the summary that is logged for a machine in this state. `None` before the machine has started.
     fn summary(state: &<Self::Machine as Machine>::State) -> Option<SummaryOf<Self::Machine>>;
 
-    /// Returns the machine's first input each time it is resumed, after a restart of the engine or after a
-    /// failure.
+    /// Returns the machine's first input each time it is resumed, either after a restart of the engine or
+    /// after a failure.
     fn resume_input() -> Option<<Self::Machine as Machine>::Input> {
         None
     }
 
-    /// Starts executing a command. Exactly one [`MachineSender::answer`] for the command's subject must
+    /// Starts executing a command. Exactly one [`MachineSender::answer`] call for the command's subject must
     /// follow, unless the engine stops.
     fn execute(
         &mut self,
@@ -64,6 +66,6 @@ pub trait MachineEffects: Send + 'static {
     );
 
     /// Publishes a durable state, which [`RunningMachine::state`](super::RunningMachine::state) already
-    /// returns. After a restart or a failure, the state may be one that was published before.
+    /// returns. After a restart or a failure, the same state may be published again.
     fn publish_state(&mut self, _state: &<Self::Machine as Machine>::State) {}
 }

@@ -14,16 +14,16 @@ use super::message::{MachineMessage, SupervisorMessage};
 use crate::clock::Clock;
 use crate::inbox::Inbox;
 
-/// Returns the name of a machine for use in errors.
+/// Returns the name of a machine for use in error messages.
 pub(super) fn machine_name<M: Machine>(id: StreamId) -> StreamName {
     StreamName::with_kind(M::KIND, id)
 }
 
 /// Execution status of a machine.
 pub(super) enum ExecutionStatus<M: Machine> {
-    /// The machine is being read or started.
+    /// The machine is being loaded or started.
     Starting,
-    /// This actor runs the machine.
+    /// This actor is running the machine.
     Running(ActorRef<MachineMessage<M>>),
     /// The machine's actor has failed, and the next actor hasn't started yet.
     Down,
@@ -53,7 +53,7 @@ pub(super) enum EndReason {
     Failed(MachineError),
 }
 
-/// Handle to one machine, from the first request to its end.
+/// Handle to a machine. It exists from the first request for the machine until the machine ends.
 pub(super) struct MachineHandle<M: Machine> {
     pub id: StreamId,
     pub clock: Arc<dyn Clock>,
@@ -66,7 +66,7 @@ pub(super) struct MachineHandle<M: Machine> {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The values are replaced as a whole, so a panic doesn't leave a partial state.
+    // The values are replaced as a whole, so a panic can't leave a partial change behind.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -92,15 +92,15 @@ impl<M: Machine> MachineHandle<M> {
     }
 
     /// Sends a message to the machine's supervisor. If the supervisor doesn't exist yet, the message is lost.
-    /// A new supervisor checks on its own whether it may start.
+    /// This is harmless, because a new supervisor checks on its own whether it may start.
     pub fn send(&self, message: SupervisorMessage<M>) {
         if let Some(supervisor) = self.supervisor.get() {
             let _ = supervisor.send_message(message);
         }
     }
 
-    /// Sets the inbox of the next actor, and moves external inputs into it that have arrived since the last
-    /// actor failed.
+    /// Sets the inbox of the next actor. Also moves the external inputs that have arrived since the last
+    /// actor failed into this inbox.
     pub fn replace_inbox(&self, inbox: &Inbox<M, ActorMessage>) {
         let mut known = lock(&self.inbox);
         let left = known.take_all().into_iter().filter(|arrival| matches!(arrival, Arrival::Input(_)));
@@ -143,7 +143,7 @@ impl<M: Machine> MachineHandle<M> {
         });
     }
 
-    /// Waits for an execution status that satisfies `is_awaited`.
+    /// Waits for an execution status for which `is_awaited` returns true.
     pub async fn wait_for_status(
         &self,
         is_awaited: impl Fn(&ExecutionStatus<M>) -> bool,

@@ -1,4 +1,4 @@
-//! Results of a machine's work, sent to its actor.
+//! Sends the results of a machine's work to its actor.
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
@@ -11,9 +11,9 @@ use tokio::task::AbortHandle;
 use crate::inbox::{Arrival, Inbox};
 use crate::log::AppendFailure;
 
-/// A message for the actor itself.
+/// Message that the actor sends to itself.
 pub(crate) enum ActorMessage {
-    /// The batch in flight wasn't written.
+    /// The batch in flight could not be written.
     WriteFailed(AppendFailure),
     /// A background task of the actor has panicked. Contains the panic message.
     Panicked(String),
@@ -25,12 +25,12 @@ impl From<AppendFailure> for ActorMessage {
     }
 }
 
-/// Sender for the results of a machine's work: answers to commands, and inputs. It is cheap to clone and
-/// usable from any task. Inputs for a machine that has finished or whose actor has failed are dropped,
-/// because outstanding commands start again.
+/// Sender for the results of a machine's work: results of commands, and other inputs. It is cheap to clone
+/// and can be used from any task. Inputs are dropped if the machine has finished or its actor has failed. In
+/// the latter case, outstanding commands start again.
 pub struct MachineSender<M: Machine> {
     inbox: Inbox<M, ActorMessage>,
-    /// Closed when the actor has ended.
+    /// Closed once the actor has ended.
     alive: watch::Receiver<()>,
 }
 
@@ -45,8 +45,8 @@ impl<M: Machine> MachineSender<M> {
         Self { inbox, alive }
     }
 
-    /// Answers the command in flight for a subject. The engine may then execute another command for the
-    /// subject.
+    /// Reports the result of the command in flight for a subject. After that, the engine may execute another
+    /// command for the subject.
     pub fn answer(&self, about: M::Subject, input: M::Input) {
         self.inbox.push(Arrival::Answer { subject: about, input });
     }
@@ -61,9 +61,9 @@ impl<M: Machine> MachineSender<M> {
         self.inbox.push(Arrival::SubscriptionEnded(about));
     }
 
-    /// Runs work that takes time. The work ends with the actor. If the work panics, the actor fails, because
-    /// otherwise the command would be in flight forever. The caller can abort the work earlier, for example
-    /// at the end of a subscription.
+    /// Spawns work that takes time. The work ends with the actor. If the work panics, the actor fails,
+    /// because the command would otherwise be in flight forever. The caller can abort the work earlier, for
+    /// example at the end of a subscription.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let Self { inbox, mut alive } = self.clone();
         let task = tokio::spawn(async move {

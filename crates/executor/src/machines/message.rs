@@ -5,21 +5,21 @@ use tokio::sync::oneshot;
 
 use super::error::MachineError;
 
-/// A message to the actor of a machine.
+/// Message to the actor of a machine.
 pub(super) enum MachineMessage<M: Machine> {
     /// The inbox has new entries.
     InboxReady,
-    /// A request. It is answered once it is durable.
+    /// A request. The reply is sent once the request is durable.
     Request { input: M::Input, reply: oneshot::Sender<Result<(), MachineError>> },
-    /// Stop once the batch in flight is recorded.
+    /// Stop once the batch in flight has been recorded.
     Stop,
 }
 
-/// A message to the supervisor of a machine.
+/// Message to the supervisor of a machine.
 pub(super) enum SupervisorMessage<M: Machine> {
-    /// The machine was read from the log. Contains a reason if the machine must end immediately.
+    /// The machine was read from the log. `end_reason` is set if the machine must end immediately.
     Read { end_reason: Option<String>, result: Result<StoredMachine<M>, MachineError> },
-    /// Outcome of the start request.
+    /// Outcome of the request to start the machine.
     Started(Result<(), MachineError>),
     /// The machine has finished, and its actor is waiting to be stopped.
     Over,
@@ -33,7 +33,7 @@ pub(super) enum SupervisorMessage<M: Machine> {
     LogFailed(String),
 }
 
-/// State of a machine in the log.
+/// State of a machine, according to the log.
 pub(super) enum StoredMachine<M: Machine> {
     /// The log doesn't contain the machine.
     Missing,

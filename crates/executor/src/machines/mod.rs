@@ -6,10 +6,11 @@
 //!                              └─▶ MachineHandle ◀─ RunningMachine ──┘   └─▶ LogActor, alarm
 //! ```
 //!
-//! A custom machine only has to implement [`MachineEffects`], which executes its commands. As with
-//! operations, its events become durable together with all other events, its timers use the engine's clock,
-//! and a failed actor continues from the log. Each machine has its own supervisor, which is generic over the
-//! machine's types. The engine's supervisor doesn't depend on these types.
+//! For a custom machine, only [`MachineEffects`] has to be implemented, which executes the machine's
+//! commands. As with operations, the machine's events become durable together with all other events, its
+//! timers use the engine's clock, and a failed actor is replaced by one that continues from the log. Each
+//! machine has its own supervisor, which is generic over the machine's types. The engine's supervisor doesn't
+//! depend on these types.
 
 mod actor;
 mod engine;

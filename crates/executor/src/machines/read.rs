@@ -1,4 +1,4 @@
-//! Loading of machines from the log.
+//! Loads machines from the log.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ use crate::engine_context::EngineContext;
 use crate::error::EngineError;
 use crate::log::{Log, run_blocking};
 
-/// Reads a machine after all batches that were passed to the log have been written.
+/// Reads a machine once all batches that were passed to the log have been written.
 pub(super) async fn read_machine<M: DurableMachine>(
     shared: &EngineContext,
     id: StreamId,
@@ -53,8 +53,8 @@ pub(super) fn read_state<M: DurableMachine>(
 
 type RecoveredDriver<M> = Result<Driver<M>, IllegalEvent>;
 
-/// Loads a machine. Also returns true if the machine is open according to its summary, which may be older than its
-/// events after a repair.
+/// Loads a machine. Also returns true if the machine is open according to its summary. After a repair, the
+/// summary may be older than the machine's events.
 fn load_machine<M: DurableMachine>(
     log: &Log,
     id: StreamId,

@@ -1,4 +1,4 @@
-//! Running machines of one engine, of all kinds.
+//! Registry of an engine's running machines, of all kinds.
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle, machine_name};
 use super::message::SupervisorMessage;
 
-/// Maximum time that an orderly stop waits for answers in flight. Answers that were not recorded are
-/// requested again when the machine is resumed.
+/// Maximum time that an orderly stop waits for commands in flight. Commands whose results were not recorded
+/// are executed again when the machine is resumed.
 pub(super) const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Functions that all machines have, regardless of their type.
+/// Functions that all machines have, regardless of their types.
 trait AnyMachine: Send + Sync {
     fn stop(&self);
     fn log_failed(&self, reason: &str);
@@ -50,11 +50,11 @@ struct RegistryState {
     machines: BTreeMap<StreamId, Arc<dyn AnyMachine>>,
 }
 
-/// Running machines by id. Only one machine per id can run at a time.
+/// Running machines by id. Only one machine can run under an id at a time.
 #[derive(Default)]
 pub(crate) struct MachineRegistry(Mutex<RegistryState>);
 
-/// Result of a registration: the running machine, or an entry for a new one.
+/// Result of a registration: either the running machine or an entry for a new one.
 pub(super) enum Registration<M: Machine> {
     Existing(Arc<MachineHandle<M>>),
     New(RegistryEntry<M>),
@@ -62,7 +62,7 @@ pub(super) enum Registration<M: Machine> {
 
 impl MachineRegistry {
     fn lock(&self) -> MutexGuard<'_, RegistryState> {
-        // Each change is a single operation, so a panic leaves no partial state.
+        // Each change is a single operation, so a panic can't leave a partial change behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -124,14 +124,14 @@ impl MachineRegistry {
     }
 }
 
-/// Entry of one running machine. It is removed when the machine ends for any reason.
+/// Registry entry of a running machine. It is removed when the machine ends for any reason.
 pub(super) struct RegistryEntry<M: Machine> {
     registry: Arc<MachineRegistry>,
     pub handle: Arc<MachineHandle<M>>,
 }
 
 impl<M: Machine> RegistryEntry<M> {
-    /// Ends the machine in this engine. The next caller starts it again.
+    /// Ends the machine in this engine. The next caller that requests the machine starts it again.
     pub fn end(&self, end: EndReason) {
         if !self.handle.has_ended() {
             self.registry.lock().machines.remove(&self.handle.id);
@@ -142,7 +142,8 @@ impl<M: Machine> RegistryEntry<M> {
 
 impl<M: Machine> Drop for RegistryEntry<M> {
     fn drop(&mut self) {
-        // The supervisor was stopped from outside, because the engine has ended or the supervisor failed.
+        // The supervisor was stopped from outside, because either the engine has ended or the supervisor has
+        // failed.
         self.end(EndReason::Failed(MachineError::Stopped { machine: self.handle.name() }));
     }
 }

@@ -10,7 +10,8 @@ use super::error::MachineError;
 use super::machine_handle::{EndReason, ExecutionStatus, MachineHandle};
 use super::message::{MachineMessage, SupervisorMessage};
 
-/// Handle to a running machine. It is cheap to clone. The machine keeps running when all clones are dropped.
+/// Handle to a running machine. It is cheap to clone. The machine keeps running even if all clones are
+/// dropped.
 pub struct RunningMachine<M: Machine>(Arc<MachineHandle<M>>);
 
 impl<M: Machine> Clone for RunningMachine<M> {
@@ -20,7 +21,7 @@ impl<M: Machine> Clone for RunningMachine<M> {
 }
 
 impl<M: Machine> RunningMachine<M> {
-    /// Waits until the machine of a handle has started or resumed.
+    /// Waits until the machine behind a handle has been started or resumed.
     pub(super) async fn wait_until_started(handle: Arc<MachineHandle<M>>) -> Result<Self, MachineError> {
         match handle.wait_for_status(|status| !matches!(status, ExecutionStatus::Starting)).await {
             ExecutionStatus::Ended(EndReason::Failed(error)) => Err(error),
@@ -34,18 +35,18 @@ impl<M: Machine> RunningMachine<M> {
     }
 
     /// Sends an input without waiting. If the machine rejects the input, the input is dropped and a message
-    /// is logged. Inputs that aren't durable yet may be lost in a crash; use [`request`](Self::request) for
-    /// inputs that must not be lost.
+    /// is logged. An input that isn't durable yet may be lost in a crash. For inputs that must not be lost,
+    /// use [`request`](Self::request).
     pub fn send_input(&self, input: M::Input) {
         self.0.send_input(input);
     }
 
-    /// Sends a request. Returns when the request is durable.
+    /// Sends a request. Returns once the request is durable.
     ///
     /// # Errors
     ///
-    /// Returns an error if the machine rejects the request, is no longer running, or has failed. After a failure the
-    /// caller may retry.
+    /// Returns an error if the machine rejects the request, is no longer running, or has failed. After a
+    /// failure, the caller may retry.
     pub async fn request(&self, input: M::Input) -> Result<(), MachineError> {
         let status = self
             .0
@@ -101,14 +102,15 @@ impl<M: Machine> RunningMachine<M> {
         }
     }
 
-    /// Returns when the machine has durably finished or is no longer running. [`RunningMachine::state`] distinguishes
-    /// the two.
+    /// Returns when the machine has durably finished or is no longer running. Use [`RunningMachine::state`]
+    /// to distinguish the two cases.
     pub async fn wait_until_over(&self) {
         self.0.wait_until_ended().await;
     }
 
-    /// Stops the machine in an orderly way: no more commands start, and commands in flight are recorded within a time
-    /// limit. Returns when the machine has stopped. It can be resumed.
+    /// Stops the machine in an orderly way: no more commands are started, and the results of commands in
+    /// flight are recorded within a time limit. Returns when the machine has stopped. The machine can be
+    /// resumed later.
     pub async fn stop(&self) {
         self.0.send(SupervisorMessage::Stop);
         self.0.wait_until_ended().await;

@@ -1,6 +1,6 @@
-//! The supervisor of one machine. It starts the machine's actor, restarts it from the log after failures as
-//! often as [`restarts`](crate::restarts) allows, and tracks its end. The supervisor is linked to the
-//! engine's supervisor and ends with it.
+//! The supervisor of one machine. It starts the machine's actor, restarts the actor from the log after
+//! failures as often as [`restarts`](crate::restarts) allows, and tracks when the machine ends. The
+//! supervisor is linked to the engine's supervisor and ends with it.
 
 use std::error::Error;
 use std::marker::PhantomData;
@@ -32,7 +32,7 @@ impl<W> MachineSupervisor<W> {
     }
 }
 
-/// Arguments of a supervisor.
+/// Startup arguments for a supervisor.
 pub(super) struct SupervisorArguments<W: MachineEffects> {
     pub shared: Arc<EngineContext>,
     pub entry: RegistryEntry<W::Machine>,
@@ -47,7 +47,7 @@ pub(super) struct SupervisorState<W: MachineEffects> {
     arguments: SupervisorArguments<W>,
     child: Option<ActorRef<MachineMessage<W::Machine>>>,
     restarts: Restarts,
-    /// True once the input that starts the machine was sent.
+    /// True once the input that starts the machine has been sent.
     has_started: bool,
     /// Last failure of the machine's actor.
     last_failure: String,
@@ -169,7 +169,8 @@ impl<W: MachineEffects> SupervisorState<W> {
         }
     }
 
-    /// Handles a machine whose end is in the log. If the actor has failed since, it may not have reported the end.
+    /// Handles a machine whose end is recorded in the log. If the actor has failed since, it may not have
+    /// reported the end.
     fn handle_over(&self, state: <W::Machine as Machine>::State) {
         self.arguments.entry.handle.set_durable_state(state.clone());
         if self.last_failure.is_empty() {
@@ -205,7 +206,7 @@ impl<W: MachineEffects> SupervisorState<W> {
         let _ = child.send_message(MachineMessage::Request { input, reply });
         let myself = myself.clone();
         tokio::spawn(async move {
-            // A failure before the response is reported separately.
+            // If the actor fails before it responds, the failure is reported separately.
             if let Ok(started) = answer.await {
                 let _ = myself.send_message(SupervisorMessage::Started(started));
             }
@@ -252,8 +253,8 @@ impl<W: MachineEffects> SupervisorState<W> {
         });
     }
 
-    /// Handles a panic or an error of the actor. The actor's state in memory is lost, and another actor starts from the
-    /// log.
+    /// Handles a panic or an error of the actor. The actor's in-memory state is lost, and another actor
+    /// starts from the log.
     async fn handle_failure(
         &mut self,
         myself: &ActorRef<Message<W>>,
@@ -301,8 +302,8 @@ impl<W: MachineEffects> SupervisorState<W> {
         }
         let handle = &self.arguments.entry.handle;
         let end = match end {
-            // No caller has a handle yet, so no caller can have stopped the machine. The engine is shutting
-            // down, and the start may not be durable.
+            // No caller has a handle yet, so no caller can have stopped the machine. The engine is therefore
+            // shutting down, and the start may not be durable.
             EndReason::Stopped if handle.is_starting() => {
                 EndReason::Failed(MachineError::ShuttingDown { machine: handle.name() })
             }

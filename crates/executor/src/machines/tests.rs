@@ -1,4 +1,5 @@
-//! Panics of the log actor while machines are running. The machines continue from the log with the same result.
+//! Tests panics of the log actor while machines are running. The machines continue from the log with the same
+//! result.
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +21,7 @@ use crate::engine::Engine;
 
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Effects that query the state at each notification and count matching and differing results.
+/// Effects that query the state at each notification and count how often it matches and how often it differs.
 #[derive(Clone, Default)]
 struct StateProbe {
     machine: Arc<OnceLock<RunningMachine<OrderedDeletion>>>,
@@ -37,7 +38,7 @@ impl StateProbe {
     }
 }
 
-/// Effects in which every deletion succeeds immediately.
+/// Effects for which every deletion succeeds immediately.
 #[derive(Default)]
 struct ImmediateDeletion(StateProbe);
 
@@ -101,7 +102,7 @@ fn start_input(set: &str) -> Option<Input> {
     })))
 }
 
-/// Effects are notified of the end only once, so a caller that missed it would wait forever.
+/// Effects are notified of the end only once, so a caller that missed the notification would wait forever.
 #[tokio::test(start_paused = true)]
 async fn a_query_at_a_notification_returns_the_notified_state() {
     let clock = Arc::new(RuntimeClock::starting_at(START));
@@ -146,7 +147,7 @@ async fn machines_survive_a_failure_of_the_log_actor() {
     assert!(open.is_empty(), "{open:?}");
     assert!(engine.failure().is_none());
 
-    // If the log actor has failed permanently, the machine ends with the reason.
+    // If the log actor has failed permanently, the machine ends with that failure as its reason.
     let started = engine
         .run_machine(StreamId(Uuid::from_u128(5)), start_input("argocd/last"), ImmediateDeletion::default)
         .await;

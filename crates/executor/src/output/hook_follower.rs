@@ -1,4 +1,4 @@
-//! A hook's pods, and the output of their containers.
+//! Finds a hook's pods and follows the output of their containers.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,17 +17,17 @@ use super::reader::{ContainerPermit, Reader};
 use super::{Output, OutputSource, RunningHook};
 use crate::effects::LineMask;
 
-/// Intervals between pod searches while a hook is running: first until a container is being followed, then
-/// after that.
+/// Intervals between pod searches while a hook is running: the first until a container is being followed, the
+/// second after that.
 const POD_SEARCH_INTERVAL: Duration = Duration::from_secs(1);
 const LATER_POD_SEARCH_INTERVAL: Duration = Duration::from_secs(5);
 /// Timeout of a pod search.
 const POD_SEARCH_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum time after the end of a hook for reading the rest of its container output.
+/// Maximum time to keep reading a hook's container output after the hook has ended.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 /// Maximum size of one hook's output per reader, in bytes.
 const HOOK_BYTES_MAX: usize = 8 << 20;
-/// Delay before a container's output is read again.
+/// Delays before a container's output is read again.
 const RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(5) };
 
@@ -49,7 +49,7 @@ pub(super) async fn follow_hook(
         containers: JoinSet::new(),
     };
     loop {
-        // After the end of the hook, the loop searches once more.
+        // After the hook has ended, the loop searches once more.
         let is_last = *has_ended.borrow_and_update();
         if tokio::time::timeout(POD_SEARCH_TIMEOUT, following.find_containers()).await.is_err() {
             tracing::debug!(hook = %following.key, "the pods of a hook were not found in time");
@@ -74,16 +74,16 @@ struct HookFollower {
     reader: Arc<Reader>,
     cluster: Arc<dyn Cluster>,
     hook: RunningHook,
-    /// The hook's object, once it was found.
+    /// The hook's object, once it has been found.
     owner: Option<Object>,
-    /// Pod UIDs and names of containers that are being followed or were followed.
+    /// Pod UID and container name of each container that is being followed or has been followed.
     followed: BTreeSet<(String, String)>,
     byte_budget: Arc<ByteBudget>,
     containers: JoinSet<()>,
 }
 
 impl HookFollower {
-    /// Finds started containers and follows the new ones.
+    /// Finds containers that have started, and follows the new ones.
     async fn find_containers(&mut self) {
         let Ok(permit) = Arc::clone(&self.reader.shared.output_limits.pod_searches).acquire_owned().await
         else {
@@ -121,7 +121,7 @@ impl HookFollower {
                 self.reader.note(None, &format!("cannot follow the hook output: {error}"));
                 None
             }
-            // The operation itself reports an unavailable cluster.
+            // If the cluster is unavailable, the operation itself reports it.
             Err(_) => None,
         }
     }
@@ -162,7 +162,7 @@ impl HookFollower {
     }
 }
 
-/// Remaining size of a hook's output, in bytes.
+/// Remaining size in bytes of the output that may be read from a hook.
 struct ByteBudget(AtomicUsize);
 
 impl ByteBudget {
@@ -170,7 +170,7 @@ impl ByteBudget {
         Self(AtomicUsize::new(bytes))
     }
 
-    /// Takes this number of bytes from the budget if enough bytes are left.
+    /// Takes the given number of bytes from the budget if enough bytes are left. Returns false otherwise.
     fn take(&self, bytes: usize) -> bool {
         self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(bytes)).is_ok()
     }

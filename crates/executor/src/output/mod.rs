@@ -1,4 +1,4 @@
-//! Live hook output of an operation.
+//! Live output of an operation's hooks.
 //!
 //! ```text
 //!   durable batches ─────────▶ running hooks     (operation_follower.rs, one task per reader)
@@ -6,7 +6,7 @@
 //!                                       └─▶ each container, line by line, masked ─▶ Queue ─▶ HookOutput
 //! ```
 //!
-//! The operation doesn't depend on its output: calls of the operation never wait for a reader, output isn't
+//! The operation doesn't depend on its output. The operation's calls never wait for a reader, output isn't
 //! recorded, and a slow or missing reader never delays other work.
 
 mod hook_follower;
@@ -24,19 +24,19 @@ use tokio::task::AbortHandle;
 pub(crate) use self::operation_follower::{RunningHooksSource, follow_operation};
 use self::queue::Queue;
 
-/// Maximum number of containers that all readers of an engine together follow at a time.
+/// Maximum number of containers that an engine's readers can follow at the same time, in total.
 const ENGINE_CONTAINERS_MAX: usize = 64;
-/// Maximum number of concurrent pod searches for all readers of an engine.
+/// Maximum number of concurrent pod searches for an engine's readers, in total.
 const POD_SEARCHES_MAX: usize = 4;
 
-/// Hook output for a reader.
+/// Hook output delivered to a reader.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Output {
     /// A line from a container.
     Line {
         /// The container.
         source: OutputSource,
-        /// Time recorded by the cluster.
+        /// Time at which the cluster recorded the line.
         at: Timestamp,
         /// The line without its line ending, with Secret values masked. It may contain any character.
         text: String,
@@ -50,7 +50,7 @@ pub enum Output {
     },
     /// Notice that output is unavailable, with the reason.
     Note {
-        /// The hook; `None` for all hooks.
+        /// The hook, or `None` for all hooks.
         hook: Option<ObjectKey>,
         /// The reason, with Secret values masked.
         message: String,
@@ -76,8 +76,8 @@ pub struct HookOutput {
 }
 
 impl HookOutput {
-    /// Returns the next output. `None` if no more output follows because the operation has finished or its
-    /// engine has stopped. This method is cancel safe.
+    /// Returns the next output. `None` if no more output will follow because the operation has finished or
+    /// its engine has stopped. This method is cancel safe.
     pub async fn next(&mut self) -> Option<Output> {
         self.queue.next().await
     }
@@ -113,7 +113,7 @@ impl RunningHook {
     }
 }
 
-/// State shared by all readers of an engine.
+/// Limits shared by all readers of an engine.
 pub(crate) struct OutputLimits {
     containers: Arc<Semaphore>,
     pod_searches: Arc<Semaphore>,

@@ -1,4 +1,4 @@
-//! Task that follows an operation's running hooks for one reader.
+//! The task that follows an operation's running hooks for one reader.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use crate::engine_context::EngineContext;
 use crate::error::EngineError;
 use crate::events::EventBatch;
 
-/// Minimum time between two queries of the running hooks.
+/// Minimum time between two queries for the running hooks.
 const QUERY_INTERVAL_MIN: Duration = Duration::from_millis(200);
-/// Maximum time after the end of an operation for reading the rest of its hook output.
+/// Maximum time to keep reading hook output after the operation has ended.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(3);
 
-/// Queries the running hooks of an operation.
+/// Returns the running hooks of an operation.
 pub(crate) trait RunningHooksSource: Send + 'static {
     fn running_hooks(&self) -> impl Future<Output = Result<RunningHooks, EngineError>> + Send;
 }
 
-/// Follows the hooks of a running operation. `first` contains the hooks that are running at the start.
+/// Follows the hooks of a running operation. `first` contains the hooks that are running at the beginning.
 pub(crate) fn follow_operation(
     shared: Arc<EngineContext>,
     operation: OperationId,
@@ -98,7 +98,7 @@ async fn follow_hooks(
         tokio::time::sleep(QUERY_INTERVAL_MIN).await;
         match asking.running_hooks().await {
             Ok(now) => running = Some(now),
-            // The operation's actor is restarting, which also triggers a notification.
+            // The operation's actor is restarting. A notification will follow.
             Err(EngineError::Restarted { .. }) => {}
             // The operation may have ended in the meantime.
             Err(EngineError::NotRunning { .. }) => break,
@@ -112,7 +112,7 @@ async fn follow_hooks(
     let _ = tokio::time::timeout(DRAIN_TIME_MAX, reading_on).await;
 }
 
-/// Progress of an operation.
+/// Progress of the followed operation.
 enum Progress {
     Advanced,
     /// The operation has finished.
@@ -121,7 +121,7 @@ enum Progress {
     Detached,
 }
 
-/// Waits until the operation has durable events.
+/// Waits until the operation has produced durable events.
 async fn wait_for_progress(
     operation: OperationId,
     batches: &mut broadcast::Receiver<Arc<EventBatch>>,

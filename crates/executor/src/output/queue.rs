@@ -1,4 +1,4 @@
-//! Bounded queue of a reader.
+//! Bounded queue of output for a reader.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,8 +7,8 @@ use tokio::sync::Notify;
 
 use super::{Output, OutputSource};
 
-/// Maximum number of lines, and of their bytes, that are waiting for a reader. Above this limit, the oldest lines are
-/// dropped.
+/// Maximum number of lines that are waiting for a reader, and their maximum total size. Above this limit, the
+/// oldest lines are dropped.
 pub(super) const LINES_MAX: usize = 1024;
 const BYTES_MAX: usize = 1 << 20;
 
@@ -22,14 +22,15 @@ pub(super) struct Queue {
 struct QueueState {
     items: VecDeque<Output>,
     bytes: usize,
-    /// Number of dropped lines per source. All of them are older than the waiting lines.
+    /// Number of dropped lines per source. All dropped lines are older than the waiting lines.
     dropped_lines: BTreeMap<OutputSource, u64>,
     is_over: bool,
 }
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, QueueState> {
-        // Each change is complete before any code that could panic, so a panic leaves no partial state.
+        // Each change is complete before any code that could panic, so a panic can't leave a partial change
+        // behind.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

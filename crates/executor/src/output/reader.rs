@@ -1,4 +1,4 @@
-//! A reader of an operation's output: its queue, limits and mask.
+//! A reader of an operation's output, with its queue, limits and mask.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,22 +12,23 @@ use crate::effects::Mask;
 use crate::engine_context::EngineContext;
 use crate::manifests;
 
-/// Maximum number of containers of one operation that one reader follows at a time.
+/// Maximum number of an operation's containers that one reader follows at the same time.
 const READER_CONTAINERS_MAX: usize = 16;
 
 /// A reader and its state.
 pub(super) struct Reader {
     pub shared: Arc<EngineContext>,
     queue: Arc<Queue>,
-    /// Limits the number of the reader's containers.
+    /// Limits the number of containers that the reader follows.
     container_permits: Arc<Semaphore>,
     /// Mask for the operation's Secrets.
     mask: OnceCell<Arc<Mask>>,
-    /// Notes that were already reported, each about one hook or all hooks. Each note is reported once.
+    /// Notes that have already been reported, each about one hook or about all hooks. Each note is reported
+    /// only once.
     reported_notes: Mutex<BTreeSet<(Option<ObjectKey>, String)>>,
 }
 
-/// Permission to follow a container.
+/// Permission to follow one container.
 pub(super) struct ContainerPermit {
     _of_reader: OwnedSemaphorePermit,
     _of_engine: OwnedSemaphorePermit,
@@ -63,7 +64,7 @@ impl Reader {
         self.mask.get().map(Arc::clone).unwrap_or_default()
     }
 
-    /// Returns permission to follow one more container, if the limit allows it.
+    /// Returns permission to follow another container, if the limits allow it.
     pub fn try_acquire_permit(&self) -> Option<ContainerPermit> {
         let mine = Arc::clone(&self.container_permits).try_acquire_owned().ok()?;
         let of_all = Arc::clone(&self.shared.output_limits.containers).try_acquire_owned().ok()?;
@@ -74,7 +75,7 @@ impl Reader {
         self.queue.push(output);
     }
 
-    /// Reports a note once, about one hook or all hooks.
+    /// Reports a note about one hook or about all hooks, unless it has already been reported.
     pub fn note(&self, hook: Option<ObjectKey>, message: &str) {
         let message = self.mask().masked(message.to_owned());
         let mut noted = self.reported_notes.lock().unwrap_or_else(PoisonError::into_inner);

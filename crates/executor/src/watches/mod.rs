@@ -1,5 +1,5 @@
-//! Shared watches: one watch for each kind and namespace in use, for all operations of a destination. For kinds without
-//! health rules, only the metadata is watched.
+//! Shared watches: one watch for each kind and namespace in use, for all operations on a destination. For
+//! kinds without health rules, only the metadata is watched.
 //!
 //! A watch lists the objects and follows their changes. It lists them again when the server no longer has the
 //! watch's resource version. Observations may be outdated, repeated or incomplete. The operation's state
@@ -10,7 +10,7 @@
 //! subscribe ──▶ SubscriptionTable (subscriptions by object) ◀── kind_watch.rs: first read, list, changes, regular reads
 //!                  │ without a health judge: directly to the operation's inbox
 //!                  ├ unhealthy for some time: unhealthy_reasons.rs reads the object's events and pods
-//!                  └ with a health judge: through a separate task, so that a slow judge delays no other operation
+//!                  └ with a health judge: through a separate task, so that a slow judge delays only this object
 //! ```
 
 mod kind_watch;
@@ -52,16 +52,16 @@ pub(crate) struct Subscription {
 pub(crate) struct Watches {
     context: Arc<WatchContext>,
     scopes: HashMap<Arc<Scope>, ScopeWatch>,
-    /// Location of each subscription, so that ending a subscription doesn't require a search. There is one
-    /// map for all operations, because most waiting operations have a single subscription, and a map per
+    /// Watched kind and object of each subscription, so that ending a subscription doesn't require a search.
+    /// There is one map for all operations. Most waiting operations have a single subscription, and a map per
     /// operation would cost 2 KiB each.
     index: BTreeMap<(OperationId, WatchTarget), (Arc<Scope>, Place)>,
 }
 
 struct ScopeWatch {
     table: Arc<SubscriptionTable>,
-    /// Watches, first reads, and judge workers. They belong to this value, so that they end with the last
-    /// subscription.
+    /// Tasks that run watches, first reads and judges. They are owned by this value, so that they end with
+    /// the last subscription.
     tasks: JoinSet<()>,
 }
 
@@ -77,7 +77,7 @@ impl Watches {
         Self { context, scopes: HashMap::new(), index: BTreeMap::new() }
     }
 
-    /// Sets the health rules. Drops all watches and subscriptions.
+    /// Sets the health rules. Drops all existing watches and subscriptions.
     pub fn set_health_rules(&mut self, health: HealthRules) {
         self.scopes.clear();
         self.index.clear();
@@ -90,7 +90,7 @@ impl Watches {
         });
     }
 
-    /// Adds a subscription. Its first report is the current state.
+    /// Adds a subscription. The first observation that it reports is the current state.
     pub fn subscribe(&mut self, subscription: Subscription) {
         let Subscription { operation, target, gvk, namespace, name, judge: judge_name, inbox } = subscription;
         self.unsubscribe(operation, &target);

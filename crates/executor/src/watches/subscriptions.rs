@@ -1,4 +1,4 @@
-//! Subscriptions to the objects of a kind, with their last observations.
+//! Subscriptions to the objects of a kind, with the last observation of each object.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -14,8 +14,8 @@ use crate::inbox::Inbox;
 /// Minimum time that an object must be unhealthy before its pods are read. Most objects recover within this
 /// time.
 const UNHEALTHY_DELAY: Duration = Duration::from_secs(2);
-/// Delay before the pods of the same object are read again. The delay doubles as long as the reason remains
-/// the same.
+/// Delay before the pods of the same object are read again. The delay doubles for as long as the reason
+/// remains the same.
 const REREAD_DELAY_MIN: Duration = Duration::from_secs(5);
 /// Maximum delay before the pods are read again.
 const REREAD_DELAY_MAX: Duration = Duration::from_secs(60);
@@ -23,16 +23,16 @@ const REREAD_DELAY_MAX: Duration = Duration::from_secs(60);
 /// Role of an object for the subscribed operation.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum WatchTarget {
-    /// Object of a task; all observations are reported.
+    /// Object of a task. All observations are reported.
     Task(TaskId),
     /// A namespace that the operation writes to. Only its deletion is reported.
     Namespace(String),
 }
 
-/// Namespace and name of an object of a kind that is clear from the context.
+/// Namespace and name of an object whose kind is clear from the context.
 pub(super) type Place = (String, String);
 
-/// An object for a health judge, together with its observation according to the health rule.
+/// Input for a health judge: an object, together with its observation according to the health rule.
 pub(super) type JudgeInput = (Arc<Object>, ObservedState);
 
 /// Subscription of an operation to one object.
@@ -41,7 +41,8 @@ pub(super) struct Subscriber {
     pub operation: OperationId,
     pub target: WatchTarget,
     pub inbox: Inbox,
-    /// Queue for objects that a health judge must evaluate first. Only the newest object counts.
+    /// Queue of objects that a health judge must evaluate before they are reported. Only the newest object
+    /// counts.
     pub judge_queue: Option<watch::Sender<Option<JudgeInput>>>,
 }
 
@@ -51,8 +52,8 @@ impl Subscriber {
         match &self.target {
             WatchTarget::Task(task) => self.inbox.push_input(Input::Observed { task: *task, observation }),
             WatchTarget::Namespace(name) => {
-                // The namespace's absence from a list doesn't count, because the operation itself may still
-                // create the namespace.
+                // If the namespace is missing from a list, that doesn't count, because the operation itself
+                // may still create the namespace.
                 if let ObservedState::Present { uid, resource_version, deleting, .. } = observation.seen {
                     let identity = Some(ObjectIdentity { uid, resource_version });
                     let namespace_observation =
@@ -114,11 +115,11 @@ impl WatchFailures {
     }
 }
 
-/// All subscriptions to one kind.
+/// All subscriptions to objects of one kind.
 #[derive(Default)]
 pub(super) struct SubscriptionTable {
     entries: Mutex<HashMap<Place, Entry>>,
-    /// Reported reason why changes aren't observed.
+    /// Reported reasons why changes aren't observed.
     failures: Mutex<WatchFailures>,
     /// Notified when an object becomes unhealthy or recovers.
     pub health_changed: Notify,
@@ -136,7 +137,7 @@ struct Entry {
 struct UnhealthyState {
     /// Time of the next read of the object's pods.
     next_read_at: Timestamp,
-    /// Delay before the subsequent read.
+    /// Delay before the read that follows.
     delay: Duration,
     /// Last reported reason.
     reason: String,
@@ -155,7 +156,7 @@ fn is_unhealthy(seen: &ObservedState) -> bool {
 
 impl SubscriptionTable {
     fn lock_entries(&self) -> MutexGuard<'_, HashMap<Place, Entry>> {
-        // Every change under the lock is a single operation, so a panic leaves no partial state.
+        // Every change under the lock is a single operation, so a panic can't leave a partial change behind.
         self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -177,13 +178,13 @@ impl SubscriptionTable {
         self.failures.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that a source has been failing since a point in time.
+    /// Records that a source has been failing since the given time.
     pub fn record_failure(&self, seeing: ObservationSource, trouble: WatchFailure) {
         let since = trouble.since;
         self.report_change(seeing, Some(trouble), since);
     }
 
-    /// Records that a source works again, and informs the operations that were informed of the failure.
+    /// Records that a source is working again. Informs the operations that were informed of the failure.
     pub fn record_recovery(&self, seeing: ObservationSource, now: Timestamp) {
         self.report_change(seeing, None, now);
     }
@@ -197,7 +198,7 @@ impl SubscriptionTable {
             ObservationSource::Watch => &mut known.watch,
             ObservationSource::Reads => &mut known.reads,
         };
-        // Keeps the first message and its time.
+        // Keep the first message and its time.
         *slot = trouble.map(|trouble| slot.take().unwrap_or(trouble));
         if known.current().is_some() == was_failing {
             return;
@@ -214,7 +215,7 @@ impl SubscriptionTable {
         }
     }
 
-    /// Returns the time at which the pods of an unhealthy object must be read next.
+    /// Returns the time at which the pods of an unhealthy object must next be read.
     pub fn next_unhealthy_read(&self) -> Option<Timestamp> {
         self.lock_entries()
             .values()
@@ -242,7 +243,7 @@ impl SubscriptionTable {
             .collect()
     }
 
-    /// Records the reason that an object's pods show. Returns the subscribers to notify. The result is empty
+    /// Records the reason indicated by an object's pods. Returns the subscribers to notify, or an empty list
     /// if the reason isn't new.
     pub fn record_reason(&self, place: &Place, reason: &str) -> Vec<Subscriber> {
         let mut places = self.lock_entries();
@@ -299,8 +300,8 @@ impl SubscriptionTable {
             }
             (Some(_), true) => {}
         }
-        // A deleted object may return under the same name, so only observations of an existing object are
-        // stored.
+        // A deleted object may be created again under the same name, so only observations of an existing
+        // object are stored.
         entry.last_observation = matches!(seen, ObservedState::Present { .. }).then(|| seen.clone());
         entry.subscribers.clone()
     }

@@ -1,5 +1,5 @@
-//! Reasons why objects are unhealthy. While an awaited object is unhealthy, its events and pods are read at long
-//! intervals. The reasons only appear in messages.
+//! Reasons why objects are unhealthy. While an awaited object is unhealthy, its events and pods are read at
+//! long intervals. The reasons are only used in messages.
 
 use tidegate_cluster::ErrorKind;
 use tidegate_model::{Gvk, Object};
@@ -7,16 +7,17 @@ use tidegate_model::{Gvk, Object};
 use super::subscriptions::{Place, SubscriptionTable};
 use super::watch_context::WatchContext;
 
-/// Maximum number of objects of one scope that are read in one round. The remaining objects wait for the next round.
+/// Maximum number of objects in one scope that are read in one round. The remaining objects wait for the next
+/// round.
 const OBJECTS_PER_ROUND: usize = 8;
 /// Minimum time between two rounds.
 const ROUND_INTERVAL_MIN: std::time::Duration = std::time::Duration::from_secs(2);
 /// Maximum number of pods per workload whose events are read.
 const PODS_MAX: usize = 2;
 
-/// Reads the reasons whenever an object of the scope has been unhealthy for a short time.
+/// Reads the reasons whenever an object in the scope has been unhealthy for a short time.
 pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &SubscriptionTable) {
-    // Without permission to read events, don't request them again.
+    // Once permission to read events is denied, don't request events again.
     let mut may_read_events = true;
     loop {
         match table.next_unhealthy_read() {
@@ -39,7 +40,7 @@ pub(super) async fn read_reasons(context: &WatchContext, gvk: &Gvk, table: &Subs
     }
 }
 
-/// Reads one object and reports why it is unhealthy. A failed read is repeated in a later round.
+/// Reads one object and reports why it is unhealthy. If the read fails, it is repeated in a later round.
 async fn read_reason(
     context: &WatchContext,
     gvk: &Gvk,
@@ -76,7 +77,7 @@ async fn read_reason(
     }
 }
 
-/// Returns the newest warning among the events of these objects.
+/// Returns the newest warning among the events about the given objects.
 async fn newest_warning(
     context: &WatchContext,
     objects: impl Iterator<Item = &Object>,

@@ -1,5 +1,5 @@
-//! PersistentVolumeClaims whose storage class creates volumes only for the first Pod. They remain Pending
-//! until then, and the Pod may be in a later wave.
+//! PersistentVolumeClaims whose storage class creates volumes only when a Pod first uses the claim. They
+//! remain Pending until then, and the Pod may be in a later wave.
 
 use tidegate_cluster::Cluster;
 use tidegate_health::{
@@ -8,8 +8,8 @@ use tidegate_health::{
 use tidegate_model::{Gvk, HealthStatus, Object, ObservedState};
 use tokio::sync::Semaphore;
 
-/// Treats a claim that is waiting for its first consumer as Healthy. A user's rule takes precedence.
-/// `permits` limits the number of concurrent calls to the cluster.
+/// Treats a claim that is waiting for its first consumer as Healthy. A rule defined by the user takes
+/// precedence. `permits` limits the number of concurrent calls to the cluster.
 pub(super) async fn apply_storage_class(
     (cluster, permits): (&dyn Cluster, &Semaphore),
     rules: &HealthRules,
@@ -28,8 +28,8 @@ fn is_progressing(observed: &ObservedState) -> bool {
     matches!(observed, ObservedState::Present { health: Some(health), .. } if health.status == HealthStatus::Progressing)
 }
 
-/// Returns true if the storage class binds on first use. If the caller can't read the class, the claim's
-/// events are used instead.
+/// Returns true if the storage class binds volumes on first use. If the storage class can't be read, the
+/// claim's events are used instead.
 async fn is_waiting_for_consumer(
     (cluster, permits): (&dyn Cluster, &Semaphore),
     claim: &Object,

@@ -1,4 +1,4 @@
-//! Common part of all watches of a cluster: reads objects and reports observations.
+//! Context shared by all watches of a cluster. It reads objects and reports observations.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,18 +15,18 @@ use crate::clock::Clock;
 use crate::extensions::Extensions;
 use crate::health_evaluation;
 
-/// Maximum number of concurrent reads of one kind. The cluster's own limit also applies.
+/// Maximum number of concurrent reads per kind. The cluster's own limit also applies.
 const CONCURRENT_READS_MAX: usize = 8;
-/// Minimum duration of a failed read after which the cluster counts as hanging.
+/// Minimum duration of a failed read after which the cluster is considered to be hanging.
 const HANG_TIME: Duration = Duration::from_secs(5);
 
-/// Environment of all watches of a cluster.
+/// Context shared by all watches of a cluster.
 pub(super) struct WatchContext {
     pub cluster: Arc<dyn Cluster>,
     pub clock: Arc<dyn Clock>,
     pub extensions: Arc<Extensions>,
     pub health: HealthRules,
-    /// Limits concurrent calls to the cluster. Opening a watch counts as a call, an open watch doesn't.
+    /// Limits concurrent calls to the cluster. Opening a watch counts as a call, but an open watch doesn't.
     pub permits: Arc<Semaphore>,
 }
 
@@ -40,7 +40,8 @@ impl WatchContext {
         subscriber.report(Observation { at, seen: observed });
     }
 
-    /// Handles an object from the watch. Expressions in its annotations may require more than its metadata.
+    /// Handles an object received from the watch. Expressions in the object's annotations may require more
+    /// than its metadata.
     pub async fn handle_listed(&self, scope: &Scope, table: &SubscriptionTable, object: &Object) {
         let place = place_of(object);
         if scope.detail == Detail::Metadata
@@ -76,8 +77,8 @@ impl WatchContext {
         }
     }
 
-    /// Reports to all subscribers of an object that the object no longer exists. `as_of` is the start of the
-    /// read: an object created after that may exist.
+    /// Reports to all subscribers of an object that the object no longer exists. `as_of` is the time at which
+    /// the read started: an object created after that may exist.
     pub fn report_gone(as_of: Timestamp, table: &SubscriptionTable, place: &Place, uid: Option<String>) {
         let gone = ObservedState::Gone { uid };
         for subscriber in table.record_observation(place, &gone, as_of) {
@@ -88,7 +89,7 @@ impl WatchContext {
         }
     }
 
-    /// Reads one object. If the read fails, the watch or the next read observes the object.
+    /// Reads one object. If the read fails, the object will be observed by the watch or the next read.
     pub async fn read_object(&self, gvk: &Gvk, place: &Place, table: &SubscriptionTable) {
         let Ok(permit) = self.permits.acquire().await else { return };
         let began = self.clock.now();

@@ -9,7 +9,7 @@ use crate::parameters::{ParameterSet, Parameters, from_texts};
 use crate::run::{GenerateResult, GenerateRun, GeneratorPosition};
 use crate::selector::Selector;
 
-/// Argo CD's local cluster, with its name and URL in Argo CD.
+/// Argo CD's local cluster, with the name and URL that it has in Argo CD.
 const LOCAL_CLUSTER: (&str, &str) = ("in-cluster", "https://kubernetes.default.svc");
 
 /// Returns one parameter set per declared cluster, ordered by name, or a single parameter set for all
@@ -42,7 +42,8 @@ pub(crate) fn cluster_parameters(
     Ok(flat)
 }
 
-/// Returns the matching clusters, without duplicate names. Without a selector, the local cluster is included.
+/// Returns the matching clusters, without duplicate names. If there is no selector, the local cluster is
+/// included.
 fn select_clusters(clusters: &[Cluster], selector: &Selector) -> Vec<Cluster> {
     let mut sorted: Vec<_> =
         clusters.iter().filter(|cluster| selector.matches_labels(&cluster.labels)).cloned().collect();

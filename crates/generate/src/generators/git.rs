@@ -64,8 +64,8 @@ pub(crate) fn git_parameters(
     if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Rejects patterns that can't select anything in any repository: the generator's Applications would be
-/// deleted, or generated despite an exclusion that never matches.
+/// Rejects patterns that can't select anything in any repository. Otherwise, the generator's Applications
+/// would be deleted, or they would be generated despite an exclusion that never matches.
 fn check_patterns(
     field: &'static str,
     patterns: &[(&str, bool)],
@@ -108,7 +108,7 @@ fn all_folders(tree: &GitTree) -> BTreeSet<&str> {
     folders
 }
 
-/// Returns the paths that at least one pattern includes and no pattern excludes.
+/// Returns the paths that are included by at least one pattern and not excluded by any pattern.
 fn select_paths(
     run: &mut GenerateRun<'_>,
     paths: &BTreeSet<&str>,
@@ -131,7 +131,7 @@ fn select_paths(
     Ok(paths.iter().filter(counts).map(|path| (*path).to_owned()).collect())
 }
 
-/// Returns the parameter sets of one file. An empty list results in no parameter sets, an object or an empty
+/// Returns the parameter sets for one file. An empty list results in no parameter sets, an object or an empty
 /// file in one, and any other list in one per object.
 fn file_parameters(
     run: &mut GenerateRun<'_>,

@@ -46,7 +46,7 @@ fn as_object<'v>(value: &'v Value, what: &'static str) -> Result<&'v Parameters,
     value.as_object().ok_or_else(|| Problem::NotAnObject { what, found: describe_kind(value) })
 }
 
-/// Checks that the parameters of `{{name}}` templates are strings, including those in `values`.
+/// Checks that the parameters for `{{name}}` templates are strings, including those in `values`.
 fn as_texts(element: &Parameters) -> Result<Parameters, Problem> {
     let text = |key: &str, value: &Value| match value {
         Value::String(_) => Ok(value.clone()),

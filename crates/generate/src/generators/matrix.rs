@@ -45,7 +45,7 @@ pub(crate) fn matrix_parameters(
     if is_unknown { Err(GenerateStop::NotAvailableYet) } else { Ok(sets) }
 }
 
-/// Combines two parameter sets. With Go templates, the first set takes precedence; otherwise, the two sets
+/// Combines two parameter sets. With Go templates, the first set takes precedence. Otherwise, the two sets
 /// must agree.
 fn combine_parameters(
     first: &Parameters,
@@ -75,7 +75,7 @@ fn combine_parameters(
     Ok(second)
 }
 
-/// Returns true for lists and objects, which remain unchanged because they would be useless as strings.
+/// Returns true for lists and objects, which are left unchanged because they would be useless as strings.
 fn is_structured(value: &Value) -> bool {
     value.is_array() || value.is_object()
 }

@@ -77,7 +77,7 @@ fn index_by_keys(
     Ok(told_apart)
 }
 
-/// Overrides parameters with the parameters of another set.
+/// Overrides parameters with those of another set.
 fn override_parameters(mut base: Parameters, mut other: Parameters, of_go: bool) -> Parameters {
     if of_go {
         add_missing(&mut other, &base);

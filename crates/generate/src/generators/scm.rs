@@ -84,8 +84,8 @@ impl BranchMatcher {
     }
 }
 
-/// Returns true if a branch matches at least one repository filter and one branch filter, as far as there are
-/// such filters.
+/// Returns true if a branch passes the filters. If there are repository filters, at least one of them must
+/// match. The same applies to branch filters.
 fn passes_filters(filters: &[BranchMatcher], branch: &Branch) -> bool {
     [false, true].into_iter().all(|of_branches| {
         let mut of_kind = filters.iter().filter(|filter| filter.filters_branches() == of_branches).peekable();

@@ -39,7 +39,7 @@ fn files(patterns: &[&str]) -> Value {
     json!({"git": {"repoURL": URL, "revision": "main", "files": patterns}})
 }
 
-/// Section 4.4 of the specification.
+/// Tests section 4.4 of the specification.
 #[test]
 fn folders_are_chosen_by_patterns() {
     for (patterns, expected) in [

@@ -4,7 +4,7 @@ fn list_generator(elements: Value) -> Value {
     json!({"list": {"elements": elements}})
 }
 
-/// Section 4.2 of the specification.
+/// Tests section 4.2 of the specification.
 #[test]
 fn elements_are_sets_in_their_order() {
     let mut world = FixedInputs::default();
@@ -74,8 +74,8 @@ fn elements_in_yaml_come_after_the_others() {
     }
 }
 
-/// Section 4.1 of the specification: a selector is applied to flat parameters, but the accepted parameters
-/// aren't flattened.
+/// Tests section 4.1 of the specification: a selector is applied to flat parameters, but the accepted
+/// parameters aren't flattened.
 #[test]
 fn selectors_choose_among_sets() {
     let mut world = FixedInputs::default();
@@ -104,7 +104,7 @@ fn selectors_choose_among_sets() {
     assert!(error.starts_with("generators[0].list: invalid selector: unknown operator \"Like\""), "{error}");
 }
 
-/// Section 4.1 of the specification: all generators of one entry run.
+/// Tests section 4.1 of the specification: all generators in an entry run.
 #[test]
 fn an_entry_may_have_several_generators() {
     let mut world = FixedInputs::default();

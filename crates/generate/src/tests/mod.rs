@@ -1,4 +1,4 @@
-//! Parameter sets of generators, in both template modes.
+//! Tests the parameter sets of generators, in both template modes.
 
 mod git;
 mod list;
@@ -84,7 +84,7 @@ impl GeneratorInputs for FixedInputs {
     }
 }
 
-/// Output of generators.
+/// Output of a generator.
 #[derive(Debug, PartialEq)]
 struct GeneratorOutput {
     sets: Vec<Value>,

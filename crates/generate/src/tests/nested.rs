@@ -1,4 +1,4 @@
-//! Nested generators.
+//! Tests nested generators.
 
 use super::*;
 
@@ -14,7 +14,7 @@ fn merge(keys: &[&str], generators: Value) -> Value {
     json!({"merge": {"mergeKeys": keys, "generators": generators}})
 }
 
-/// Section 4.7 of the specification.
+/// Tests section 4.7 of the specification.
 #[test]
 fn a_matrix_combines_all_sets() {
     let mut world = FixedInputs::default();
@@ -59,7 +59,7 @@ fn the_second_generator_is_rendered_with_the_first() {
     );
 }
 
-/// Values from external data are inserted once, and never rendered as templates.
+/// Values from external data are inserted once and never rendered as templates.
 #[test]
 fn parameters_are_no_templates() {
     let mut world = FixedInputs::default();
@@ -148,7 +148,7 @@ fn generators_are_nested_and_their_selectors_count() {
     assert!(error.contains("generators are nested deeper than 4 levels"), "{error}");
 }
 
-/// Section 4.6 of the specification.
+/// Tests section 4.6 of the specification.
 #[test]
 fn a_merge_changes_the_sets_of_the_first() {
     let mut world = FixedInputs::default();

@@ -1,4 +1,4 @@
-//! Generators that query clusters, plugins and providers.
+//! Tests generators that query clusters, plugins and providers.
 
 use super::*;
 use tidegate_model::argo::LabelSelector;
@@ -23,7 +23,7 @@ fn inputs_with_clusters() -> FixedInputs {
     FixedInputs { clusters: vec![qa, prod], ..FixedInputs::default() }
 }
 
-/// Section 4.3 of the specification.
+/// Tests section 4.3 of the specification.
 #[test]
 fn clusters_are_sets_in_the_order_of_their_names() {
     let local = json!({
@@ -100,7 +100,7 @@ fn a_flat_list_is_one_set() {
     assert_eq!(names, [("Prod_1", "Prod_1"), ("in-cluster", "in-cluster"), ("qa", "qa")]);
 }
 
-/// Section 4.5 of the specification.
+/// Tests section 4.5 of the specification.
 #[test]
 fn resources_decide_for_clusters() {
     let decision = |status: Value| FixedInputs {
@@ -159,7 +159,7 @@ fn resources_decide_for_clusters() {
     );
 }
 
-/// Section 4.10 of the specification.
+/// Tests section 4.10 of the specification.
 #[test]
 fn plugins_answer_with_sets() {
     let entry = json!({"plugin": {
@@ -217,7 +217,7 @@ fn branch(repository: &str, branch: &str, labels: &[&str], paths: &[&str]) -> Br
     }
 }
 
-/// Section 4.8 of the specification.
+/// Tests section 4.8 of the specification.
 #[test]
 fn branches_are_sets_with_what_is_known_of_them() {
     let mut world =
@@ -289,7 +289,7 @@ fn request(number: u64, branch: &str, title: &str) -> PullRequest {
     }
 }
 
-/// Section 4.9 of the specification.
+/// Tests section 4.9 of the specification.
 #[test]
 fn pull_requests_are_sets_in_the_order_of_their_numbers() {
     let requests = vec![request(12, "feat/Shop_Window", "Window"), request(3, "fix", "Fix")];

@@ -6,10 +6,10 @@ use crate::node::{Number, Operand, OperandKind};
 use crate::quote::quote_string;
 use crate::value::{Elem, Val, Weight};
 
-/// Number of bytes or elements in a function result that count as one step.
+/// Number of bytes or elements in a function's result that count as one step.
 const RESULT_SIZE_PER_STEP: usize = 256;
 
-/// Number of nested values inspected that count as one step.
+/// Number of inspected nested values that count as one step.
 const PARTS_PER_STEP: usize = 16;
 
 /// Functions that only inspect a value and its direct elements.
@@ -201,7 +201,8 @@ impl Executor<'_, '_> {
         }
     }
 
-    /// Returns true if a value is assignable to a parameter type.
+    /// Returns the value if it can be passed as a parameter of the given type. Otherwise, fails with Go's
+    /// error message.
     fn check_type(&mut self, got: TypedValue, ty: Ty) -> ExecResult<Val> {
         let fits = match (&got.value, ty) {
             (_, Ty::Any | Ty::Raw)

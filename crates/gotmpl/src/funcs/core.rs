@@ -107,7 +107,7 @@ fn len(value: &Val) -> CallResult {
     }
 }
 
-/// Converts an index and checks it against a length.
+/// Converts an index, and checks that it is less than a length.
 fn check_index(value: &Val, length: usize) -> Result<usize, String> {
     let index = match value {
         Val::Int(_) | Val::Int64(_) | Val::Uint8(_) | Val::Uint64(_) => value.integer().unwrap_or_default(),

@@ -1,4 +1,4 @@
-//! Dates. They are in UTC unless a time zone is specified.
+//! Date functions. Dates are in UTC unless a time zone is specified.
 
 use super::{Builtin, Call, CallResult, Ty, at, fixed, str_at};
 use crate::time::{Time, duration_text, parse_duration};
@@ -73,7 +73,7 @@ fn to_time(call: &Call, value: &Val) -> Result<Time, String> {
     }
 }
 
-/// Formats a time in a zone. Go silently uses UTC for an unknown zone, but this crate returns an error.
+/// Formats a time in a zone. For an unknown zone, Go silently uses UTC, whereas this crate returns an error.
 fn format_time(call: &Call, layout: &str, value: &Val, zone: &str) -> CallResult {
     let Some(zone) = Zone::find(zone) else {
         let zone = crate::quote::quote_string(zone);
@@ -100,7 +100,7 @@ fn modify_time(values: &[Val]) -> CallResult {
     Ok(Val::Time(Time { seconds, nanos, offset: time.offset }))
 }
 
-/// Formats a duration in the largest unit that it exceeds, so one hour is `60m`.
+/// Formats a duration in the largest unit that it exceeds. One hour is therefore `60m`.
 fn round_duration(call: &Call, value: &Val) -> Result<String, String> {
     let nanos = match value {
         Val::Str(text) => parse_duration(text).unwrap_or_default(),

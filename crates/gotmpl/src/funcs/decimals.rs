@@ -2,12 +2,12 @@
 
 use std::cmp::Ordering;
 
-/// Decimal places of a quotient.
+/// Number of decimal places of a quotient.
 const QUOTIENT_PLACES: i64 = 16;
 /// Maximum number of digits. The largest and the smallest float are 632 digits apart.
 const DIGITS_MAX: i64 = 10_000;
 
-/// Base of a limb, which holds nine decimal digits of an integer.
+/// Base of a limb, which contains nine decimal digits of an integer.
 const LIMB_BASE: u64 = 1_000_000_000;
 const LIMB_DIGITS: usize = 9;
 
@@ -34,7 +34,7 @@ impl Decimal {
         })
     }
 
-    /// Returns the digits scaled to a lower exponent.
+    /// Returns the digits, scaled to a lower exponent.
     fn digits_at(&self, exponent: i64) -> Result<BigUnsigned, String> {
         self.digits.shift(self.exponent.saturating_sub(exponent))
     }
@@ -65,7 +65,7 @@ impl Decimal {
         })
     }
 
-    /// Divides and rounds to a fixed number of decimal places, half up.
+    /// Divides, and rounds half up to a fixed number of decimal places.
     pub(super) fn div(&self, other: &Self) -> Result<Self, String> {
         if other.digits.is_zero() {
             return Err("decimal division by 0".to_owned());
@@ -157,7 +157,7 @@ impl BigUnsigned {
         Self(parts).trim()
     }
 
-    /// Subtracts a number that must not be larger.
+    /// Subtracts a number, which must not be larger than this number.
     fn subtract(&self, other: &Self) -> Self {
         let mut borrowed = 0;
         let mut parts = Vec::with_capacity(self.0.len());
@@ -190,7 +190,7 @@ impl BigUnsigned {
         Self(parts).trim()
     }
 
-    /// Returns the quotient and the remainder. Finds each limb of the quotient by bisection.
+    /// Returns the quotient and the remainder. Each limb of the quotient is found by bisection.
     fn divide(&self, divisor: &Self) -> (Self, Self) {
         let mut quotient = Vec::with_capacity(self.0.len());
         let mut rest = Self(Vec::new());

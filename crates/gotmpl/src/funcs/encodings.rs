@@ -95,8 +95,8 @@ fn without_large_numbers(text: &str) -> (String, Option<String>) {
     (kept, first)
 }
 
-/// Formats a value as JSON like Go: with sorted keys, and with HTML characters escaped unless `escape` is
-/// false.
+/// Formats a value as JSON in the same way as Go: with sorted keys, and with HTML characters escaped unless
+/// `escape` is false.
 fn to_json(value: &Val, level: Option<usize>, escape: bool) -> Result<String, String> {
     let mut text = String::new();
     push_json(&mut text, value, level, escape, 0)?;
@@ -192,7 +192,7 @@ fn push_text(text: &mut String, words: &str, escape: bool) {
     text.push('"');
 }
 
-/// Formats a number like JavaScript.
+/// Formats a number in the same way as JavaScript.
 fn json_float(number: f64) -> Result<String, String> {
     if !number.is_finite() {
         return Err(format!("json: unsupported value: {}", crate::format::float(number)));
@@ -208,7 +208,7 @@ fn json_float(number: f64) -> Result<String, String> {
     Ok(crate::format::without_exponent(number))
 }
 
-/// Decodes base64. Like sprig, returns Go's error message as the text if the input is invalid.
+/// Decodes base64. If the input is invalid, returns Go's error message as the text, like sprig.
 fn decode_base64(text: &str) -> String {
     let clean: String = text.chars().filter(|character| !matches!(character, '\r' | '\n')).collect();
     match STANDARD.decode(&clean) {

@@ -15,7 +15,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     fixed("nospace", STR, |_, values| {
         let text = str_at(values, 0);
         let kept: String = bytes(text).filter(|c| !c.is_whitespace()).collect();
-        // The text remains unchanged if there is nothing to remove.
+        // If there is nothing to remove, the text is left unchanged.
         Ok(Val::str(if kept.chars().count() == text.len() { text } else { &kept }))
     }),
     fixed("initials", STR, |_, values| {
@@ -70,11 +70,11 @@ fn swap_case(text: &str) -> String {
         .collect()
 }
 
-/// Character class, used to find word boundaries. A part of a text also has a class.
+/// Character class, which is used to find word boundaries. A part of a text also has a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
-    /// An upper-case letter. A part of this class is an upper-case letter with the lower-case letters after
-    /// it, or several upper-case letters.
+    /// An upper-case letter. A part of this class is either an upper-case letter followed by lower-case
+    /// letters, or several upper-case letters.
     Upper,
     /// Lower-case letters and letters without case.
     Letters,
@@ -112,8 +112,8 @@ fn class(character: char) -> Class {
     }
 }
 
-/// Splits a text into parts, each of a single class. The last of several upper-case letters belongs to the
-/// lower-case letters that follow it.
+/// Splits a text into parts, each of a single class. If several upper-case letters are followed by lower-case
+/// letters, the last upper-case letter belongs to the lower-case part.
 fn split_parts(text: &str) -> Vec<(Class, String)> {
     let mut parts: Vec<(Class, String)> = Vec::new();
     let mut capitals = 0;
@@ -149,8 +149,8 @@ fn split_parts(text: &str) -> Vec<(Class, String)> {
     parts
 }
 
-/// Joins words in lower case with a connector. Digits followed by lower-case letters start a new word; other
-/// digits belong to the preceding word.
+/// Joins words in lower case with a connector. Digits that are followed by lower-case letters start a new
+/// word. Other digits belong to the preceding word.
 fn join_words(text: &str, connector: char) -> String {
     let parts = split_parts(text);
     let class_at = |at: usize| parts.get(at).map(|(class, _)| *class);
@@ -225,7 +225,7 @@ fn to_camel(text: &str) -> String {
     written + &held
 }
 
-/// Converts a character to upper case if the result is a single character. Go leaves other characters
+/// Converts a character to upper case if the result is a single character. Like Go, leaves other characters
 /// unchanged.
 pub(super) fn to_upper(character: char) -> impl Iterator<Item = char> {
     let mut upper = character.to_uppercase();

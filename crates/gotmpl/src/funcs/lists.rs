@@ -50,7 +50,7 @@ pub(super) const SPRIG: &[Builtin] = &[
     }),
 ];
 
-/// Returns the list, or sprig's error message for any other value.
+/// Returns the list. For any other value, returns sprig's error message.
 fn items<'v>(value: &'v Val, what: &str) -> Result<&'v List, String> {
     match value {
         Val::List(list) => Ok(list),
@@ -165,11 +165,11 @@ fn chunk(values: &[Val]) -> CallResult {
     let length = list.items.len();
     let chunks = match usize::try_from(size) {
         Ok(size) if size > 0 => list.items.chunks(size).map(|part| Val::list(part.to_vec())).collect(),
-        // sprig computes zero chunks in this case.
+        // In this case, sprig computes zero chunks.
         Err(_) if length > 1 && length - 1 <= usize::try_from(size.unsigned_abs()).unwrap_or(usize::MAX) => {
             Vec::new()
         }
-        // sprig computes a single chunk with the remainder in this case.
+        // In this case, sprig computes a single chunk with the remainder.
         Err(_) if length == 1 && size < -1 => vec![Val::list(list.items.to_vec())],
         _ => return Err("runtime error: makeslice: len out of range".to_owned()),
     };

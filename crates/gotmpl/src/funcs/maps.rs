@@ -76,7 +76,7 @@ fn merge(values: &[Val], overwrite: bool) -> CallResult {
     Ok(at(values, 0).clone())
 }
 
-/// Fills in empty values of the target from the source. With `overwrite`, source values take precedence,
+/// Fills in empty values in the target from the source. With `overwrite`, source values take precedence,
 /// except that a map replaces only empty values. Without `overwrite`, nulls in the source are ignored.
 fn merge_into(target: &Map, source: &Map, overwrite: bool, depth: usize) {
     if depth > crate::MAX_DEPTH {

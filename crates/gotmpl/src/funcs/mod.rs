@@ -1,6 +1,6 @@
 //! Template functions from Go and sprig.
 //!
-//! There is one table per subject. Each parameter has its Go type, because Go rejects values of other types.
+//! There is one table per subject. Each parameter has a Go type, because Go rejects values of other types.
 
 mod core;
 mod dates;
@@ -22,7 +22,7 @@ use std::sync::{Arc, LazyLock};
 use crate::CustomFunction;
 use crate::value::Val;
 
-/// Inputs of a function, in addition to its arguments.
+/// Inputs of a function other than its arguments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
     /// Current time in seconds since 1970, if the caller set it.
@@ -162,7 +162,8 @@ impl Function {
     }
 }
 
-// ---- arguments, whose types were checked before ---------------------------------------------------------------------
+// ---- arguments, whose types have already been checked
+// ----------------------------------------------------------------
 
 fn at(values: &[Val], index: usize) -> &Val {
     values.get(index).unwrap_or(&Val::Absent)
@@ -189,7 +190,7 @@ fn from(values: &[Val], index: usize) -> &[Val] {
 /// Go's error message for an operation on a nil value.
 const NIL_POINTER: &str = "runtime error: invalid memory address or nil pointer dereference";
 
-/// Converts a value to text. Strings remain unchanged, and other values are formatted like `%v`.
+/// Converts a value to text. Strings are left unchanged, and other values are formatted like `%v`.
 fn text_of(value: &Val) -> String {
     match value {
         Val::Str(text) => text.to_string(),

@@ -65,10 +65,10 @@ pub(super) const SPRIG: &[Builtin] = &[
     variadic("seq", &[Ty::Int], seq),
 ];
 
-/// 2^63, the first float above the range of `i64`.
+/// 2^63, which is the first float above the range of `i64`.
 const OUT_OF_RANGE: f64 = 9_223_372_036_854_775_808.0;
 
-/// Converts a value to an integer; 0 if it isn't a number.
+/// Converts a value to an integer, which is 0 if the value isn't a number.
 pub(super) fn to_integer(value: &Val) -> i64 {
     match value {
         Val::Int(value) | Val::Int64(value) => *value,
@@ -88,7 +88,7 @@ pub(super) fn to_integer(value: &Val) -> i64 {
     }
 }
 
-/// Parses an integer in any base that Go supports, with or without a fraction of zeros.
+/// Parses an integer in any base that Go supports, optionally followed by a fraction of zeros.
 fn parse_integer(text: &str) -> i64 {
     let text = match text.split_once('.') {
         Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|digit| digit == b'0') => whole,
@@ -103,7 +103,7 @@ fn parse_integer(text: &str) -> i64 {
     if negative { -value } else { value }
 }
 
-/// Converts a value to a float; 0 if it isn't a number.
+/// Converts a value to a float, which is 0 if the value isn't a number.
 pub(super) fn to_float(value: &Val) -> f64 {
     match value {
         Val::Float(value) => *value,
@@ -128,8 +128,8 @@ fn atoi(text: &str) -> i64 {
     })
 }
 
-/// Like Go's `math.Max`: the result is NaN if either value is NaN, unless the other value is positive
-/// infinity, and 0 is greater than -0.
+/// Returns the maximum like Go's `math.Max`: the result is NaN if either value is NaN, unless the other value
+/// is positive infinity, and 0 is greater than -0.
 fn max_float(left: f64, right: f64) -> f64 {
     match (left, right) {
         _ if left == f64::INFINITY || right == f64::INFINITY => f64::INFINITY,
@@ -162,7 +162,7 @@ fn round(_: &Call, values: &[Val]) -> CallResult {
     Ok(Val::Float(rounded / power))
 }
 
-/// Number of bytes that each number in a list counts as in the size limit.
+/// Number of bytes that each number in a list counts for in the size limit.
 const NUMBER_BYTES: usize = 8;
 
 fn steps(call: &Call, start: i64, stop: i64, step: i64) -> CallResult {
@@ -185,7 +185,7 @@ fn step_values(call: &Call, start: i64, stop: i64, step: i64) -> Result<Vec<i64>
     Ok(numbers)
 }
 
-/// Returns a sequence of numbers. The range includes its end, like the program `seq`.
+/// Returns a sequence of numbers. Like the program `seq`, includes the end of the range.
 fn seq(call: &Call, values: &[Val]) -> CallResult {
     let numbers: Vec<i64> = values.iter().map(to_integer).collect();
     let (start, step, end) = match numbers.as_slice() {

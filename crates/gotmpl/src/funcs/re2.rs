@@ -6,7 +6,7 @@
 const REPEAT_MAX: u32 = 1_000;
 
 /// Returns the equivalent expression, or Go's error message. Expressions that both Go and the crate reject
-/// remain unchanged.
+/// are left unchanged.
 pub(super) fn translated(pattern: &str) -> Result<String, String> {
     let mut translation = Translation { rest: pattern, output: String::new() };
     // Remember the preceding operator, because two operators must not be adjacent.

@@ -98,7 +98,7 @@ fn to_lower(text: &str) -> String {
     text.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// Returns the bytes between two offsets. A character that is cut in two becomes a replacement character.
+/// Returns the bytes between two offsets. A character that is cut in half becomes a replacement character.
 fn bytes(whole: &str, start: usize, end: usize) -> String {
     String::from_utf8_lossy(whole.as_bytes().get(start..end).unwrap_or_default()).into_owned()
 }
@@ -165,7 +165,7 @@ fn indent(call: &Call, before: &str, spaces: i64, whole: &str) -> CallResult {
     text(format!("{before}{pad}{}", whole.replace('\n', &format!("\n{pad}"))))
 }
 
-/// Like `strings.SplitN`: an empty separator splits after every character.
+/// Splits a text like `strings.SplitN`: an empty separator splits after every character.
 fn split(separator: &str, whole: &str, most: Option<usize>) -> Vec<String> {
     let most = most.unwrap_or(usize::MAX);
     if most == 0 {

@@ -1,4 +1,4 @@
-//! Directive of a format, applied to a single value.
+//! A directive of a format, applied to a single value.
 
 use crate::format::{format_plain, go_syntax};
 use crate::printf::floats;
@@ -15,7 +15,7 @@ pub(super) struct Directive {
     pub(super) zero: bool,
     pub(super) width: Option<usize>,
     pub(super) precision: Option<usize>,
-    /// Maximum output for a list or map. Longer output would be rejected later.
+    /// Maximum size in bytes of the output for a list or map. Longer output would be rejected later.
     pub(super) bytes_max: usize,
 }
 
@@ -68,7 +68,7 @@ impl Directive {
         printed.unwrap_or_else(|| self.bad_verb_message(verb, value))
     }
 
-    /// Formats elements separated by spaces, up to the size limit.
+    /// Formats elements, separated by spaces, up to the size limit.
     fn join_spaced(&self, items: impl Iterator<Item = String>) -> String {
         let mut text = String::new();
         for (number, item) in items.enumerate() {
@@ -83,7 +83,7 @@ impl Directive {
         text
     }
 
-    /// Formats an element of a list or map. nil prints the same for every verb.
+    /// Formats an element of a list or map. nil is printed in the same way for every verb.
     fn print_element(&self, verb: char, value: &Val) -> String {
         if value.is_null() { "<nil>".to_owned() } else { self.print(verb, value) }
     }

@@ -2,15 +2,15 @@
 
 use crate::format::{exponent_text, general, special_float};
 
-/// Default number of digits after the point.
+/// Default number of digits after the decimal point.
 const PLACES: usize = 6;
-/// Number of mantissa bits after the first bit, and exponent bias.
+/// Number of mantissa bits after the first bit. The constant below is the exponent bias.
 const FRACTION_BITS: u32 = 52;
 const EXPONENT_BIAS: i32 = 1023;
 /// Number of hexadecimal digits of the mantissa.
 const FRACTION_DIGITS: usize = 13;
 
-/// Formats a nonnegative float; `None` if the verb doesn't print floats.
+/// Formats a nonnegative float. `None` if the verb doesn't print floats.
 pub(super) fn digits(verb: char, value: f64, precision: Option<usize>) -> Option<String> {
     if !matches!(verb, 'v' | 'g' | 'G' | 'f' | 'F' | 'e' | 'E' | 'b' | 'x' | 'X') {
         return None;
@@ -50,7 +50,7 @@ fn parts(value: f64) -> (u64, i32) {
     }
 }
 
-/// Formats a float as `0x1.8p+00`: one digit before the point, and as many digits after it as needed or
+/// Formats a float such as `0x1.8p+00`: one digit before the point, and as many digits after it as needed or
 /// requested.
 fn hexadecimal(value: f64, precision: Option<usize>) -> String {
     let (mut bits, mut exponent) = parts(value);
@@ -92,7 +92,7 @@ pub(super) fn with_point(verb: char, digits: &str, precision: Option<usize>) -> 
         'v' | 'g' | 'G' | 'x' => precision.unwrap_or(PLACES),
         _ => 0,
     };
-    // Significant digits are counted from the first nonzero digit; a lone zero counts as one digit.
+    // Significant digits start at the first nonzero digit. A lone zero counts as one digit.
     let significant = digits.trim_start_matches(['0', '.']).chars().filter(|c| *c != '.').count();
     let significant = significant.max(usize::from(digits == "0"));
     format!("{digits}{point}{}{exponent}", "0".repeat(wanted.saturating_sub(significant)))

@@ -1,5 +1,5 @@
-//! Evaluation of a row for an object. Content of the wrong type counts as absent: rows read statuses from
-//! third-party controllers, and wait until they recognize the content.
+//! Evaluation of a row for an object. Content of the wrong type is treated as absent, because rows read
+//! statuses written by third-party controllers and wait until they recognize the content.
 
 use serde_json::Value;
 use tidegate_model::{Health, HealthStatus, Object};
@@ -11,10 +11,10 @@ use crate::generation;
 use crate::script::matches_pattern;
 use crate::verdict::first_non_blank;
 
-/// Health, along with the generation of the conditions that it is based on.
+/// Health, along with the generation of the conditions on which it is based.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RowAssessment {
-    /// Health; `None` if there is no health status to wait for.
+    /// Health. `None` if there is no health status to wait for.
     pub health: Option<Health>,
     pub generation: Option<i64>,
     /// True if the object is Degraded only after the grace period, which starts at the condition's last
@@ -61,12 +61,12 @@ pub(crate) fn assess_row(row: &HealthRow, object: &Object) -> RowAssessment {
     RowAssessment { health, generation: grounds.generation, has_grace_period: clause.has_grace_period }
 }
 
-/// Evidence for a clause.
+/// Evidence that a clause matches.
 #[derive(Clone, Debug, Default)]
 struct ClauseEvidence<'a> {
     /// Message from the object's status.
     message: &'a str,
-    /// Description of the matching content.
+    /// Description of the content that matched.
     description: String,
     generation: Option<i64>,
 }
@@ -189,7 +189,7 @@ impl<'a> EvaluationContext<'a> {
         }
     }
 
-    /// Returns the evidence for a condition that the row requires for a healthy object but that isn't met.
+    /// Returns the evidence for a condition that the row requires of a healthy object but that isn't met.
     fn find_unmet_condition(self, row: &HealthRow) -> Option<ClauseEvidence<'a>> {
         let well = row.clauses.iter().filter(|clause| clause.status == Some(HealthStatus::Healthy));
         let mut lacking =

@@ -1,4 +1,4 @@
-//! Gateway API statuses that contain an entry for each entry of the spec: the parents of a route, and the
+//! Gateway API statuses that contain an entry for each entry in the spec: the parents of a route, and the
 //! listeners of a Gateway.
 
 use std::fmt;
@@ -50,12 +50,12 @@ impl fmt::Display for ParentRef<'_> {
     }
 }
 
-/// Conditions that controllers write for each generation. Other conditions may remain from earlier versions
-/// of a controller, or come from other controllers.
+/// Conditions that controllers write for each generation. Other conditions may be left over from earlier
+/// versions of a controller, or may come from other controllers.
 const RENEWED_CONDITIONS: [&str; 3] = ["Accepted", "Programmed", "ResolvedRefs"];
 
 /// Describes the first parent whose controller hasn't responded to the newest generation of a route. Several
-/// controllers may respond for the same parent; one response is sufficient.
+/// controllers may respond for the same parent. One response is sufficient.
 pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
     let namespace = route.pointer("/metadata/namespace").and_then(Value::as_str).unwrap_or_default();
     let generation = newest_generation(route);
@@ -74,7 +74,7 @@ pub(super) fn find_unanswered_parent(route: &Value) -> Option<String> {
     })
 }
 
-/// Describes the first listener without a status for the newest generation of a Gateway or ListenerSet.
+/// Describes the first listener that has no status for the newest generation of a Gateway or ListenerSet.
 pub(super) fn find_unanswered_listener(gateway: &Value) -> Option<String> {
     let generation = newest_generation(gateway);
     entries(gateway, "/spec/listeners").find_map(|listener| {

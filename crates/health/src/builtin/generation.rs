@@ -1,4 +1,4 @@
-//! Generations that conditions refer to.
+//! Generations to which conditions refer.
 
 use serde_json::Value;
 

@@ -1,4 +1,4 @@
-//! Rules for custom resources as data: one line per kind in `rows/`, with one file per area. [`row`]
+//! Rules for custom resources, written as data: one line per kind in `rows/`, with one file per area. [`row`]
 //! describes the language.
 
 mod engine;
@@ -25,15 +25,15 @@ const FILES: [(&str, &str); 6] = [
 #[derive(Debug, Default)]
 struct RuleTable {
     rows: Vec<HealthRow>,
-    /// Indexes into `rows`.
+    /// Maps exact kinds to indexes into `rows`.
     exact_kinds: BTreeMap<String, usize>,
-    /// Patterns in file order, because the first match applies.
+    /// Patterns, in file order, because the first match applies.
     patterns: Vec<(String, usize)>,
 }
 
 static TABLE: LazyLock<RuleTable> = LazyLock::new(|| {
     let mut table = RuleTable::default();
-    // An invalid file provides no rows. A test checks that all files are valid.
+    // If a file is invalid, it doesn't provide any rows. A test checks that all files are valid.
     for row in FILES.iter().filter_map(|(_, text)| row::parse_rows(text).ok()).flatten() {
         let place = table.rows.len();
         for kind in &row.kinds {
@@ -66,12 +66,12 @@ pub(crate) fn table_texts() -> impl Iterator<Item = &'static str> {
     FILES.iter().map(|(_, text)| *text)
 }
 
-/// Kind in the table.
+/// A kind in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BuiltInKind {
     /// `group/Kind`, where `*` matches any text.
     pub kind: &'static str,
-    /// URL of the project's documentation for the status.
+    /// URL of the project's documentation about the status.
     pub source: &'static str,
 }
 

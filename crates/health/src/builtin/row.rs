@@ -1,4 +1,4 @@
-//! Language of the table. One line defines the health of one or more kinds.
+//! Language of the table. Each line defines the health of one or more kinds.
 //!
 //! ```text
 //! group/Kind,Kind[+group/Kind] [gen|once] | Status test test "words" | Status test | Status
@@ -32,12 +32,12 @@
 //! `metadata.labels.` or `spec.sparkConf.` is a single key. `status.` always starts at the object, even in a
 //! list, while `.` starts at the list entry.
 //!
-//! The status `Late` is Progressing during a grace period and Degraded after it (`grace_period.rs`).
+//! The status `Late` means Progressing during a grace period and Degraded after it (`grace_period.rs`).
 //!
 //! A word after the kinds specifies the evidence that the status refers to the newest spec. With `gen`, the
 //! evidence is the generation, which the controller always writes. With `once`, no evidence is needed,
-//! because the object has only a single task. Without a word, the evidence is the generation, if the status
-//! or the condition contains it.
+//! because the object has only a single task. Without a word, the evidence is the generation, provided that
+//! the status or the condition contains it.
 
 use tidegate_model::HealthStatus;
 
@@ -48,7 +48,7 @@ pub(crate) struct HealthRow {
     pub kinds: Vec<String>,
     pub evidence: EvidenceKind,
     pub clauses: Vec<HealthClause>,
-    /// URL of the project's documentation for the status.
+    /// URL of the project's documentation about the status.
     pub source: String,
 }
 
@@ -60,13 +60,13 @@ pub(crate) enum EvidenceKind {
     IfPresent,
     /// The generation, which is always present.
     Generation,
-    /// No generation is needed: the status refers to the object rather than to a version of its spec.
+    /// No generation is needed, because the status refers to the object rather than to a version of its spec.
     Once,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct HealthClause {
-    /// Health status; `None` if there is no health status to wait for.
+    /// Health status. `None` if there is no health status to wait for.
     pub status: Option<HealthStatus>,
     /// True if the status is Degraded only after the grace period.
     pub has_grace_period: bool,
@@ -117,7 +117,7 @@ pub(crate) enum Operand {
 /// Path of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// True if the path starts at the status (or at a list entry) instead of the object.
+    /// True if the path starts at the status (or at a list entry) rather than at the object.
     pub is_in_status: bool,
     pub steps: Vec<String>,
 }
@@ -137,7 +137,7 @@ pub(crate) struct RowError {
 }
 
 /// Parses all rows in a text. A line that begins with `https://` cites the documentation for the rows below
-/// it; `#` begins a comment.
+/// it. `#` begins a comment.
 pub(crate) fn parse_rows(text: &str) -> Result<Vec<HealthRow>, RowError> {
     let mut rows = Vec::new();
     let mut source = String::new();
@@ -278,7 +278,7 @@ fn is_field(text: &str) -> bool {
         .any(|section| text.strip_prefix(section).is_some_and(|rest| rest.starts_with('.')))
 }
 
-/// Maps with keys that may contain dots.
+/// Maps whose keys may contain dots.
 const DOTTED_KEY_MAPS: [&str; 3] = ["metadata.annotations.", "metadata.labels.", "spec.sparkConf."];
 
 fn parse_path(text: &str) -> Result<Path, String> {

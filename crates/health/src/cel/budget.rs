@@ -1,4 +1,4 @@
-//! Limit on the steps of an evaluation.
+//! Limit on the number of steps in an evaluation.
 
 use super::error::EvaluationError;
 
@@ -6,7 +6,7 @@ use super::error::EvaluationError;
 /// steps.
 pub(super) const STEPS_MAX: usize = 200_000;
 
-/// Remaining steps.
+/// Steps that an evaluation may still take.
 #[derive(Debug)]
 pub(super) struct Budget {
     steps_left: usize,

@@ -18,8 +18,8 @@ const OBJECT: &str = "object";
 pub struct Condition(Expression);
 
 impl Condition {
-    /// Parses an expression. An error message contains the reason and the position. Unknown functions and
-    /// names are errors.
+    /// Parses an expression. If this fails, the error message contains the reason and the position. Unknown
+    /// functions and names are errors.
     pub fn parse(text: &str) -> Result<Self, String> {
         let expression = parse::parse_expression(text)?;
         let unknown = unknown_names::find_unknown_names(&expression, |name| name == OBJECT);
@@ -32,8 +32,8 @@ impl Condition {
         ))
     }
 
-    /// Evaluates the expression for an object. An error message states the reason: a field doesn't exist, the
-    /// result isn't a boolean, or the expression takes too many steps.
+    /// Evaluates the expression for an object. If this fails, the error message states the reason: a field
+    /// doesn't exist, the result isn't a boolean, or the expression takes too many steps.
     pub fn is_true(&self, object: &Object) -> Result<bool, String> {
         match self.evaluate(object.as_value())? {
             Value::Boolean(value) => Ok(value),

@@ -1,11 +1,11 @@
-//! Errors of evaluations.
+//! Errors that occur when expressions are evaluated.
 
 use super::value::Value;
 
-/// Reason why an evaluation doesn't return a value.
+/// Reason why an evaluation didn't return a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum EvaluationError {
-    /// A field doesn't exist now but may exist later.
+    /// A field doesn't exist at the moment but may exist later.
     MissingField(String),
     /// Another error.
     Invalid(String),

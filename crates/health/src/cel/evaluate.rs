@@ -28,7 +28,7 @@ pub(super) fn evaluate_on(expression: &Expression, name: &str, value: &Json) -> 
 
 struct Evaluator<'a> {
     object: &'a Json,
-    /// Variables of macros, the innermost last.
+    /// Variables of macros. The innermost variable is last.
     names: Vec<(&'a str, Value)>,
     budget: Budget,
 }
@@ -93,8 +93,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Evaluates a logical operator. One operand may determine the result on its own, even if the other
-    /// operand fails.
+    /// Evaluates a logical operator. One operand may determine the result on its own, even if evaluating the
+    /// other operand fails.
     fn evaluate_logic(
         &mut self,
         operator: Operator,

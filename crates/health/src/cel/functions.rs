@@ -1,4 +1,4 @@
-//! Operators and functions of expressions.
+//! Operators and functions that expressions can use.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use super::error::{EvaluationError, EvaluationResult, invalid, overflow};
 use super::parse::Operator;
 use super::value::Value;
 
-/// Maximum length of a string that a function creates, in bytes.
+/// Maximum length in bytes of a string created by a function.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Maximum memory of a compiled regular expression, in bytes.
+/// Maximum memory in bytes for a compiled regular expression.
 const REGEX_BYTES_MAX: usize = 256 << 10;
-/// Cost of compiling a regular expression in steps.
+/// Cost in steps of compiling a regular expression.
 const REGEX_STEPS: usize = 2_000;
 
 pub(super) fn evaluate_binary(operator: Operator, left: &Value, right: &Value) -> EvaluationResult {
@@ -80,7 +80,7 @@ fn text_value(text: impl Into<Arc<str>>) -> EvaluationResult {
     if text.len() > TEXT_BYTES_MAX { Err(EvaluationError::Exhausted) } else { Ok(Value::Text(text)) }
 }
 
-/// Calls a function. For a method, the first value is the object that it is called on.
+/// Calls a function. For a method, the first value is the object on which the method is called.
 pub(super) fn call_function(budget: &mut Budget, name: &str, values: &[Value]) -> EvaluationResult {
     let boolean = |value| Ok(Value::Boolean(value));
     match (name, values) {

@@ -1,7 +1,8 @@
-//! User rules as CEL expressions, as in Flux. They define when an object is current, in progress or failed.
+//! User rules written as CEL expressions, as in Flux. They define when an object is current, in progress or
+//! failed.
 //!
-//! Supports the part of CEL that such expressions use, with a step budget: fields, operators, macros, strings
-//! and optional fields. Expressions have no clock, and only JSON's types.
+//! The part of CEL that such expressions use is supported, with a step budget: fields, operators, macros,
+//! strings and optional fields. Expressions have no clock and only JSON's types.
 
 mod budget;
 mod condition;
@@ -36,7 +37,7 @@ pub const EXPRESSIONS_KEY_PREFIX: &str = "tidegate.health.";
 const USUAL_NAMES: [&str; 10] =
     ["self", "apiVersion", "kind", "metadata", "spec", "status", "data", "type", "rules", "parameters"];
 
-/// Rule that consists of expressions. An invalid rule still applies to its kind: the health of that kind's
+/// A rule that consists of expressions. An invalid rule still applies to its kind: the health of that kind's
 /// objects is then Unknown.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expressions {
@@ -80,7 +81,7 @@ impl Expressions {
             .any(|name| object.annotation(name).is_some())
     }
 
-    /// Returns the rule in an object's annotations.
+    /// Returns the rule contained in an object's annotations.
     pub(crate) fn from_annotations(object: &Object) -> Option<Self> {
         if !Self::is_annotated(object) {
             return None;
@@ -92,12 +93,12 @@ impl Expressions {
         Some(Self::load("", "annotation", Json::Object(source)))
     }
 
-    /// Returns the kind or pattern that the rule applies to.
+    /// Returns the kind or pattern to which the rule applies.
     pub fn target(&self) -> &str {
         &self.target
     }
 
-    /// Returns the origin of the rule.
+    /// Returns the origin of the rule, for messages.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -107,7 +108,7 @@ impl Expressions {
         &self.source
     }
 
-    /// Returns the reason why the rule is invalid, with its origin.
+    /// Returns the reason why the rule is invalid, including the origin of the rule.
     pub fn error(&self) -> Option<String> {
         self.error_reason().map(|reason| format!("{}: {reason}; fix the expression", self.name))
     }
@@ -117,7 +118,7 @@ impl Expressions {
         self.parsed.as_ref().err().map(String::as_str)
     }
 
-    /// Returns the parts of the rule that probably never produce a result, such as unknown functions and
+    /// Returns the parts of the rule that will probably never produce a result, such as unknown functions and
     /// unusual names.
     pub fn suspicious_parts(&self) -> Vec<String> {
         let Ok(ParsedExpressions { current, in_progress, failed }) = &self.parsed else { return Vec::new() };
@@ -131,9 +132,9 @@ impl Expressions {
         named.into_iter().flat_map(doubts).collect()
     }
 
-    /// Evaluates the expressions for an object. An outdated status is Progressing. Otherwise, the first true
-    /// expression applies, in the order `inProgress`, `failed`, `current`. An expression that uses an absent
-    /// field is false.
+    /// Evaluates the expressions for an object. If the status is outdated, the object is Progressing.
+    /// Otherwise, the first true expression applies, in the order `inProgress`, `failed`, `current`. An
+    /// expression that uses an absent field is false.
     pub(crate) fn assess(&self, object: &Object) -> Verdict {
         let parsed = self
             .parsed

@@ -1,15 +1,15 @@
-//! Parser for expressions. Length and depth are limited, so parsing is safe for any text.
+//! Parser for expressions. Their length and depth are limited, so parsing is safe for any text.
 
 use super::string_literals::{parse_string, string_prefix};
 use super::value::Value;
 
 /// Maximum length of an expression in bytes.
 pub(crate) const EXPRESSION_BYTES_MAX: usize = 16 << 10;
-/// Maximum nesting of expressions. This limit and the next two bound the stack usage.
+/// Maximum nesting of expressions. This limit and the next two limit the stack usage.
 const DEPTH_MAX: usize = 32;
 /// Maximum number of consecutive operators, fields or calls, because a long chain results in a deep tree.
 const CHAIN_MAX: usize = 64;
-/// Maximum number of tokens in an expression. Half of this number bounds the depth of the tree.
+/// Maximum number of tokens in an expression. The depth of the tree is at most half of this number.
 const TOKENS_MAX: usize = 2_000;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -22,19 +22,19 @@ pub(super) enum Expression {
     Negate(Box<Expression>),
     Binary(Operator, Box<Expression>, Box<Expression>),
     Choice(Box<Expression>, Box<Expression>, Box<Expression>),
-    /// The field access `of.name`, or `of.?name` if optional.
+    /// Access to a field: `of.name`, or `of.?name` if optional.
     Field {
         object: Box<Expression>,
         name: String,
         is_optional: bool,
     },
-    /// The index access `of[at]`, or `of[?at]` if optional.
+    /// Access by index: `of[at]`, or `of[?at]` if optional.
     Index {
         object: Box<Expression>,
         index: Box<Expression>,
         is_optional: bool,
     },
-    /// The call `name(…)` or `of.name(…)`.
+    /// A call: `name(…)` or `of.name(…)`.
     Call {
         object: Option<Box<Expression>>,
         name: String,
@@ -92,7 +92,7 @@ const SIGNS: [&str; 24] = [
     "[", "]", "{", "}",
 ];
 
-/// Parses an expression. An error message contains the reason and the position.
+/// Parses an expression. If this fails, the error message contains the reason and the position.
 pub(super) fn parse_expression(text: &str) -> Result<Expression, String> {
     if text.len() > EXPRESSION_BYTES_MAX {
         return Err(format!(
@@ -188,7 +188,7 @@ fn parse_number(text: &str) -> Result<(Value, &str), &'static str> {
     Ok((value, if whole { skip_unsigned_suffix(after) } else { after }))
 }
 
-/// Skips the suffix of unsigned numbers: `3u` is 3, because there is only one integer type.
+/// Skips the suffix of unsigned numbers. `3u` is 3, because there is only one integer type.
 fn skip_unsigned_suffix(after: &str) -> &str {
     after.strip_prefix(['u', 'U']).unwrap_or(after)
 }

@@ -1,9 +1,10 @@
-//! Unknown names in an expression, detected when the expression is parsed rather than when it is evaluated.
+//! Unknown names in an expression, which are detected when the expression is parsed rather than when it is
+//! evaluated.
 
 use super::parse::Expression;
 
-/// Functions and methods, with their minimum and maximum number of arguments. The object of a method counts
-/// as an argument.
+/// Functions and methods, with their minimum and maximum number of arguments. The object on which a method is
+/// called counts as an argument.
 const FUNCTIONS: [(&str, usize, usize); 20] = [
     ("size", 1, 1),
     ("contains", 2, 2),
@@ -27,7 +28,7 @@ const FUNCTIONS: [(&str, usize, usize); 20] = [
     ("value", 1, 1),
 ];
 
-/// Returns all unknown functions and names; `is_name` must return true for known names.
+/// Returns all unknown functions and names. `is_name` must return true for known names.
 pub(super) fn find_unknown_names(expression: &Expression, is_name: impl Fn(&str) -> bool) -> Vec<String> {
     let mut search = NameSearch { is_name, bound: Vec::new(), problems: Vec::new() };
     search.visit(expression);
@@ -36,7 +37,7 @@ pub(super) fn find_unknown_names(expression: &Expression, is_name: impl Fn(&str)
 
 struct NameSearch<'e, N> {
     is_name: N,
-    /// Variables of macros, the innermost last.
+    /// Variables of macros. The innermost variable is last.
     bound: Vec<&'e str>,
     problems: Vec<String>,
 }

@@ -37,7 +37,7 @@ impl Value {
         }
     }
 
-    /// Returns the type of the value for errors.
+    /// Returns the type of the value, for error messages.
     pub(super) fn type_name(&self) -> &'static str {
         match self {
             Self::Null => "null",

@@ -1,38 +1,40 @@
-//! Script limits. The limits count steps rather than seconds, so the same object always has the same result.
+//! Limits for scripts. The limits count steps rather than seconds, so the same object always has the same
+//! result.
 
 use std::cell::Cell;
 
 use mlua::{HookTriggers, Lua, VmState};
 
 /// Maximum number of steps in one run. A script that reads every field of the largest object that Kubernetes
-/// stores takes a tenth of this number. An endless loop ends in well under a second.
+/// can store takes a tenth of this number. An endless loop is stopped in well under a second.
 pub(crate) const STEPS_MAX: u64 = 20_000_000;
-/// Maximum memory that a script may allocate in bytes, in addition to the object itself. Memory isn't freed
-/// before the end of a run, so this limit also bounds the work of allocations.
+/// Maximum memory in bytes that a script may allocate, in addition to the object itself. Memory isn't freed
+/// before the end of a run, so this limit also bounds the work that allocations cause.
 pub(crate) const MEMORY_BYTES_MAX: usize = 32 << 20;
-/// Number of bytes per additional step. A single instruction can copy or compare a whole string or table, so
-/// its cost increases by one step for every `BYTES_PER_STEP` bytes of the largest possible value.
+/// Number of bytes that cost an additional step. A single instruction can copy or compare a whole string or
+/// table, so its cost increases by one step for every `BYTES_PER_STEP` bytes of the largest possible value.
 const BYTES_PER_STEP: u64 = 4_096;
 /// Number of instructions between two checks.
 const CHECK_INTERVAL: u32 = 10;
 
-/// Maximum depth of calls. Lua's own limit is 200 calls through C, and a script that reaches it can't be
-/// stopped any more.
+/// Maximum depth of calls. Lua's own limit is 200 calls through C, and a script that reaches that limit can
+/// no longer be stopped.
 const DEPTH_MAX: usize = 100;
 /// Cost, in steps, of an error caused by calls that are nested too deeply.
 const TOO_DEEP_STEPS: u64 = 5_000;
-/// Cost, in steps, of a call that leaves Lua, which takes about as long as this number of instructions.
+/// Cost, in steps, of a call from Lua to native code. Such a call takes about as long as this number of
+/// instructions.
 pub(super) const CALL_STEPS: u64 = 100;
 /// Cost, in steps, of a caught error.
 pub(super) const CATCH_STEPS: u64 = 1_000;
-/// Number of bytes per step when a string is processed byte by byte.
+/// Number of bytes that cost a step when a string is processed byte by byte.
 const BYTES_PER_SLOW_STEP: u64 = 16;
 
 /// Message of the error that stops a script. A script may catch the error, but the next instruction raises it
 /// again.
 const EXHAUSTED: &str = "the script exceeded its limits";
 
-/// Remaining steps.
+/// Steps that a script may still take.
 #[derive(Debug)]
 pub(super) struct Budget {
     steps_left: Cell<u64>,
@@ -70,7 +72,7 @@ impl Budget {
         Ok(())
     }
 
-    /// Consumes the steps for processing a number of bytes.
+    /// Consumes the steps for processing the given number of bytes.
     pub(super) fn take_steps_for_bytes(&self, bytes: usize) -> mlua::Result<()> {
         self.take_steps(1 + bytes_as_u64(bytes) / BYTES_PER_SLOW_STEP)
     }

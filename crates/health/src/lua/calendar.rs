@@ -1,4 +1,4 @@
-//! Dates of the Gregorian calendar in UTC, for Lua's `os.time` and `os.date`.
+//! Dates in the Gregorian calendar in UTC, for Lua's `os.time` and `os.date`.
 
 const DAY_SECONDS: i64 = 86_400;
 /// Supported range in seconds before and after 1970: a hundred thousand years.
@@ -28,24 +28,24 @@ pub(super) struct CalendarTime {
     pub(super) hour: i64,
     pub(super) minute: i64,
     pub(super) second: i64,
-    /// Day of the week; 0 is Sunday.
+    /// Day of the week. 0 is Sunday.
     pub(super) weekday: i64,
     /// Day of the year, starting at 1.
     pub(super) day_of_year: i64,
 }
 
-/// Returns the days from 1970-01-01 to a date. Months and days that are out of range carry over.
+/// Returns the number of days from 1970-01-01 to a date. Months and days that are out of range carry over.
 fn days_since_epoch(year: i64, month: i64, day: i64) -> i64 {
     let months = month - 1;
     let year = year + months.div_euclid(12);
     let month = months.rem_euclid(12) + 1;
-    // Years start in March in this calculation, so the leap day is the last day of a year.
+    // In this calculation, years start in March, so the leap day is the last day of a year.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
     let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
     year * 365 + leap_days + (month * 153 + 2) / 5 + day - 1 - 719_468
 }
 
-/// Returns the seconds from 1970 to a date and time; values out of range carry over.
+/// Returns the number of seconds from 1970 to a date and time. Values that are out of range carry over.
 pub(super) fn seconds_since_epoch(date: [i64; 3], time: [i64; 3]) -> Option<i64> {
     let ([year, month, day], [hour, minute, second]) = (date, time);
     let all = [year, month, day, hour, minute, second];
@@ -81,7 +81,7 @@ impl CalendarTime {
         })
     }
 
-    /// Formats the time like C's `strftime`. Unknown directives remain unchanged.
+    /// Formats the time like C's `strftime`. Unknown directives are left unchanged.
     pub(super) fn format(&self, format: &str) -> String {
         let mut text = String::new();
         let mut characters = format.chars();

@@ -1,4 +1,4 @@
-//! Conversion of objects to Lua, and of results from Lua.
+//! Converts objects to Lua, and results from Lua.
 
 use mlua::{Lua, Table, Value};
 use serde_json::Value as Json;
@@ -43,7 +43,7 @@ fn nested_to_lua(lua: &Lua, value: &Json, depth: usize) -> mlua::Result<Value> {
     })
 }
 
-/// Returns the approximate size of the largest string or table in bytes.
+/// Returns the approximate size in bytes of the largest string or table.
 pub(super) fn largest_value_size(value: &Json) -> usize {
     let mut largest = 0;
     let mut open = vec![value];

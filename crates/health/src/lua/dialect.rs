@@ -1,13 +1,13 @@
 //! Translates Lua 5.1 syntax for the interpreter before a script is loaded. Line numbers don't change, so
 //! errors refer to the correct line.
 //!
-//! - A backslash before a character that it doesn't change is ignored (`"a\.b"` is `a.b`). Lua 5.2 rejects
-//!   such strings; it also supports `\x41` and `\z`, which Lua 5.1 does not.
+//! - A backslash before a character that doesn't need one is ignored (`"a\.b"` is `a.b`). Lua 5.2 rejects
+//!   such strings. It also supports `\x41` and `\z`, which Lua 5.1 does not.
 //! - A function with `...` also gets its additional values in `arg`, and their number in `arg.n`.
 
 use std::borrow::Cow;
 
-/// Text inserted at the start of functions with `...`, in scripts that mention `arg`.
+/// Text that is inserted at the beginning of functions with `...`, in scripts that mention `arg`.
 const ARG_DEFINITION: &str = " local arg={n=select(\"#\",...),...}; ";
 
 /// Returns a script in the interpreter's syntax.
@@ -42,7 +42,7 @@ enum Header {
     None,
     /// After the keyword `function`.
     Name,
-    /// Inside the parameters; true once `...` has occurred.
+    /// Inside the parameter list. True once `...` has occurred.
     Parameters(bool),
 }
 
@@ -54,7 +54,7 @@ struct Translator<'s> {
 }
 
 impl Translator<'_> {
-    /// Copies a number of bytes.
+    /// Copies the given number of bytes unchanged.
     fn copy(&mut self, bytes: usize) {
         let (taken, rest) = self.rest.split_at_checked(bytes).unwrap_or((self.rest, ""));
         self.output.push_str(taken);
@@ -154,7 +154,7 @@ mod tests {
             ("-- '\n'\\.'", "-- '\n'.'"),
             ("a[b] = '\\-'", "a[b] = '-'"),
             ("'a\\\nb\\é'", "'a\\\nbé'"),
-            // An unterminated string remains unchanged.
+            // An unterminated string is left unchanged.
             ("'\\.", "'."),
             ("'\\", "'\\"),
             ("[[ \\.", "[[ \\."),

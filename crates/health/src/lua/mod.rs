@@ -12,7 +12,7 @@
 //! that scripts for 5.1 expect.
 //!
 //! Each run has its own Lua state, so runs can't affect each other. The result depends only on the object,
-//! the time and the script; scripts can't read a clock.
+//! the time and the script. Scripts can't read a clock.
 
 mod budget;
 mod calendar;
@@ -32,10 +32,10 @@ use crate::HealthError;
 use crate::verdict::Verdict;
 use budget::Budget;
 
-/// Maximum length of a stored error in bytes.
+/// Maximum length in bytes of an error that is stored.
 const REASON_BYTES_MAX: usize = 1_024;
 
-/// Compiles a script without running it, and returns its syntax error.
+/// Compiles a script without running it, and returns its syntax error, if any.
 pub(crate) fn check_syntax(name: &str, text: &str) -> Result<(), String> {
     let lua = Lua::new_with(StdLib::NONE, LuaOptions::new()).map_err(|error| error_reason(&error))?;
     compile_script(&lua, name, text).map(|_| ()).map_err(|error| error_reason(&error))

@@ -1,5 +1,5 @@
-//! `require`, and a subset of `os` for scripts: `os.time`, `os.date` and `os.difftime`, with the given time
-//! in UTC.
+//! `require`, and a subset of `os` for scripts: `os.time`, `os.date` and `os.difftime`, based on the given
+//! time in UTC.
 
 use std::rc::Rc;
 

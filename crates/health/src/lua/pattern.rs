@@ -1,14 +1,13 @@
-//! Lua 5.1 patterns with a step limit.
+//! Lua 5.1 patterns, matched with a step limit.
 
 use super::budget::Budget;
 
 /// Maximum number of captures in a pattern.
 const CAPTURES_MAX: usize = 32;
-/// Maximum nesting of matches. Each optional item and each capture is one level. This limit bounds the stack
-/// usage.
+/// Maximum nesting of matches. Each optional item and each capture is one level. This limits the stack usage.
 const DEPTH_MAX: usize = 200;
 
-/// Range in the text, or just a position.
+/// Range of text, or just a position.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     pub(super) start: usize,
@@ -28,12 +27,12 @@ impl Span {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PatternMatch {
     pub(super) whole: Span,
-    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close. Only using such a
-    /// capture is an error.
+    /// Captured ranges. `None` for a capture that the pattern opens but doesn't close. Such a capture is an
+    /// error only if it is used.
     pub(super) captures: Vec<Option<Span>>,
 }
 
-/// Pattern as written.
+/// A pattern, as written in the script.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pattern<'a> {
     items: &'a [u8],
@@ -42,7 +41,7 @@ pub(super) struct Pattern<'a> {
 }
 
 impl<'a> Pattern<'a> {
-    /// Creates a pattern. A leading `^` anchors it to the beginning.
+    /// Creates a pattern. A leading `^` anchors it to the beginning of the text.
     pub(super) fn new(pattern: &'a [u8]) -> Self {
         match pattern.split_first() {
             Some((b'^', items)) => Self { items, is_anchored: true, is_literal: false },
@@ -64,7 +63,7 @@ impl<'a> Pattern<'a> {
         self.is_anchored
     }
 
-    /// Returns the first match at or after a position.
+    /// Returns the first match at or after the given position.
     pub(super) fn find(
         &self,
         text: &[u8],
@@ -82,7 +81,7 @@ impl<'a> Pattern<'a> {
         Ok(None)
     }
 
-    /// Returns the match that begins at a position.
+    /// Returns the match that begins at the given position.
     pub(super) fn match_at(
         &self,
         text: &[u8],
@@ -103,7 +102,7 @@ impl<'a> Pattern<'a> {
     }
 }
 
-/// Capture of an incomplete match.
+/// Capture of a match that is still in progress.
 #[derive(Clone, Copy)]
 struct Capture {
     start: usize,
@@ -130,7 +129,7 @@ struct Matcher<'a> {
 type MatchResult = mlua::Result<Option<usize>>;
 
 impl Matcher<'_> {
-    /// Matches the rest of the pattern from a position, and returns the end of the match.
+    /// Matches the rest of the pattern from the given position, and returns the end of the match.
     fn match_rest(&mut self, at: usize, item: usize) -> MatchResult {
         self.depth += 1;
         if self.depth > DEPTH_MAX {
@@ -244,7 +243,7 @@ impl Matcher<'_> {
         Ok(None)
     }
 
-    /// Matches `%f[set]`: the transition from outside to inside the set. Returns the next item.
+    /// Matches `%f[set]`: a transition from outside the set to inside it. Returns the next item.
     fn match_frontier(&self, at: usize, item: usize) -> MatchResult {
         if self.item(item) != Some(b'[') {
             return Err(malformed_pattern("missing '[' after '%f' in pattern"));
@@ -301,7 +300,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Returns the end of the single item that begins at a position.
+    /// Returns the end of the single item that begins at the given position.
     fn class_end(&self, item: usize) -> mlua::Result<usize> {
         match self.item(item) {
             Some(b'%') if self.item(item + 1).is_none() => {
@@ -326,7 +325,7 @@ impl Matcher<'_> {
         }
     }
 
-    /// Returns true if the byte at a position matches the single item.
+    /// Returns true if the byte at the given position matches the single item.
     fn matches_item(&self, at: usize, item: usize, after: usize) -> bool {
         let Some(byte) = self.text.get(at).copied() else { return false };
         match (self.item(item), self.item(item + 1)) {

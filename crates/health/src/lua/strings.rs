@@ -1,5 +1,5 @@
-//! `string` functions with a step limit, for functions whose cost doesn't depend only on the size of their
-//! arguments.
+//! `string` functions with a step limit. They replace functions whose cost doesn't depend only on the size of
+//! their arguments.
 //!
 //! The original functions can't be interrupted, and a pattern such as `.-.-.-.-x` takes practically forever
 //! on a long string.
@@ -45,8 +45,9 @@ fn repeat_text(lua: &Lua, budget: &Budget, text: LuaString, times: f64) -> mlua:
     lua.create_string(text.repeat(count))
 }
 
-/// Returns the offset at which a search starts, for a position specified by a script. Positions count from 1,
-/// or from the end if negative. Returns `None` for a position after the end, where a search finds nothing.
+/// Returns the offset at which a search starts, for a position specified by a script. Positions start at 1,
+/// or count from the end if they are negative. Returns `None` for a position after the end, where there can
+/// be no match.
 fn search_start(from: Option<i64>, length: usize) -> Option<usize> {
     let length = i64::try_from(length).unwrap_or(i64::MAX);
     let start = match from.unwrap_or(1) {
@@ -57,7 +58,7 @@ fn search_start(from: Option<i64>, length: usize) -> Option<usize> {
     usize::try_from(start).ok().filter(|_| start <= length)
 }
 
-/// Special characters. A pattern without special characters is a literal string.
+/// Special characters. A pattern that contains none of them is a literal string.
 const SPECIAL: &[u8] = b"^$*+?.([%-";
 
 type FindArguments = (LuaString, LuaString, Option<f64>, Option<Value>);

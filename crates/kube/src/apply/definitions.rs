@@ -1,4 +1,4 @@
-//! Waits after a CustomResourceDefinition was written, because the server starts to serve its kind slightly
+//! Waits after a CustomResourceDefinition is written, because the server starts serving the kind slightly
 //! later.
 
 use std::time::Duration;
@@ -8,20 +8,20 @@ use tidegate_model::{Gvk, Object};
 
 use crate::KubeCluster;
 
-/// Maximum time to wait until a kind is served. If the kind is not served by then, later calls for it fail.
+/// Maximum time to wait for a kind to be served. If the kind is not served by then, later calls for it fail.
 const SERVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Interval between checks. Most kinds are served immediately; for other kinds, a shorter interval has no
+/// Interval between checks. Most kinds are served immediately. For other kinds, a shorter interval has no
 /// benefit.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 const POLL_INTERVAL_MAX: Duration = Duration::from_secs(1);
-/// Maximum time after a write during which the definition may still report a refusal of its names from before
+/// Maximum time after a write during which the definition may still report that its names were refused before
 /// the write.
 const STALE_REFUSAL_MAX: Duration = Duration::from_secs(2);
 
 impl KubeCluster {
     /// Waits until the definition is established and its kind is served, and records the kind. Stops waiting
-    /// if the definition's names are refused, because it will then never be established. Returns the
-    /// definition's status if it reports a refusal or if an earlier refusal was resolved.
+    /// if the definition's names are refused, because the definition will then never be established. Returns
+    /// the definition's status if it reports a refusal or if an earlier refusal has been resolved.
     pub(super) async fn await_definition(&self, definition: &Object) -> Option<Value> {
         let kinds = defined_kinds(definition);
         let was_refused = has_name_conflict(definition);
@@ -36,7 +36,7 @@ impl KubeCluster {
                 if established {
                     continue;
                 }
-                // The definition was deleted or is unreadable, so there is no reason to wait.
+                // The definition was deleted or can't be read, so there is no reason to wait.
                 let Some(found) = self.find_definition(definition).await else {
                     established = true;
                     continue;
@@ -74,7 +74,8 @@ impl KubeCluster {
         true
     }
 
-    /// Reads the definition. `None` if it was deleted or is unreadable, so there is no reason to wait.
+    /// Reads the definition. `None` if it was deleted or can't be read, in which case there is no reason to
+    /// wait.
     async fn find_definition(&self, definition: &Object) -> Option<Object> {
         let gvk = definition.gvk();
         let target = self.find_target(&gvk, "", definition.name()).await.ok()?;
@@ -82,7 +83,7 @@ impl KubeCluster {
     }
 }
 
-/// Returns the kinds of a definition.
+/// Returns the kinds that a definition defines.
 fn defined_kinds(definition: &Object) -> Vec<Gvk> {
     let (group, kind) = (definition.text("/spec/group"), definition.text("/spec/names/kind"));
     let versions = definition.pointer("/spec/versions").and_then(Value::as_array);

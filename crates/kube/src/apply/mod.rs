@@ -1,4 +1,4 @@
-//! Writes of manifests.
+//! Writes manifests.
 
 mod client_side;
 mod definitions;
@@ -74,7 +74,7 @@ impl KubeCluster {
         Ok(applied)
     }
 
-    /// Writes a manifest. `only` is the expected version of the object; an empty string accepts any version.
+    /// Writes a manifest. `only` is the expected version of the object. An empty string accepts any version.
     async fn write_in_mode(
         &self,
         mode: WriteMode,
@@ -108,9 +108,9 @@ impl KubeCluster {
         }
     }
 
-    /// Changes the kind of the error if a write received no response but a read of the same object succeeds.
-    /// In that case, the cluster is available, but a dependency of writes, such as an admission webhook, is
-    /// not.
+    /// Changes the kind of the error if the server did not respond to a write but a read of the same object
+    /// succeeds. In that case, the cluster is available, but something that writes depend on, such as an
+    /// admission webhook, is not.
     async fn reclassify_timeout(&self, target: &Target<'_>, error: ClusterError) -> ClusterError {
         let place = if target.name.is_empty() {
             format!("{}?limit=1", target.collection_path())
@@ -229,7 +229,7 @@ impl KubeCluster {
         Ok(self.send_write(target, &call).await?.1)
     }
 
-    /// Creates an object; the server may generate its name.
+    /// Creates an object. The server may generate its name.
     async fn create_object(
         &self,
         target: &Target<'_>,
@@ -267,7 +267,8 @@ fn remove_server_fields(object: &mut Object, namespaced: bool, status_apart: boo
     }
 }
 
-/// Sets the expected version in the request, for the server to check. An empty string accepts any version.
+/// Sets the expected version in the request, so that the server checks it. An empty string accepts any
+/// version.
 fn set_expected_version(object: &mut Object, version: &str) {
     if !version.is_empty() {
         object.metadata_mut().insert("resourceVersion".to_owned(), version.into());

@@ -20,11 +20,11 @@ const ALLOCATED_FIELDS: [(&str, &str); 4] = [
     ("Pod", "nodeName"),
     ("Namespace", "finalizers"),
 ];
-/// Interval between checks that a deleted object no longer exists, before the object is created again.
+/// Interval between checks whether a deleted object still exists, before the object is created again.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 impl KubeCluster {
-    /// Replaces an object. `only` is the expected resource version; an empty string replaces the newest
+    /// Replaces an object. `only` is the expected resource version. An empty string replaces the newest
     /// version.
     pub(super) async fn replace_object(
         &self,
@@ -134,14 +134,14 @@ impl KubeCluster {
     }
 }
 
-/// Returns the result of a dry run. The dry run covers only the deletion, because the old object would make
-/// the creation fail.
+/// Returns the result of a dry run. The dry run covers only the deletion, because the creation would fail
+/// while the old object exists.
 fn dry_run_result(target: &Target<'_>, object: &Object, manner: WriteOptions) -> ApplyResult {
     let message = format_result(&target.key(), "created", manner);
     ApplyResult { object: object.clone(), is_created: true, message, warnings: Vec::new() }
 }
 
-/// Returns the message of a replacement. Namespaces and definitions are updated instead, and the message
+/// Returns the message for a replacement. Namespaces and definitions are updated instead, and the message
 /// matches Argo CD's.
 fn replace_message(target: &Target<'_>, manner: WriteOptions) -> String {
     if target.gvk.kind == "Namespace" || is_definition(target.gvk) {

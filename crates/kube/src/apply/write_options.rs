@@ -5,10 +5,10 @@ use tidegate_model::{Object, ObjectKey, OperationId};
 
 use crate::paths::Target;
 
-/// Options of a write, in addition to its content.
+/// Options for a write, in addition to its content.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteOptions {
-    /// Field manager of the changes.
+    /// Field manager to which the changes are attributed.
     pub(super) manager: &'static str,
     pub(super) validate: bool,
     pub(super) dry_run: bool,
@@ -27,7 +27,7 @@ impl WriteOptions {
     }
 }
 
-/// Checks that the object that was read has the expected version; an empty string accepts any version.
+/// Checks that the object that was read has the expected version. An empty string accepts any version.
 pub(super) fn check_version(target: &Target<'_>, live: &Object, version: &str) -> Result<(), ClusterError> {
     if version.is_empty() || version == live.resource_version() {
         return Ok(());
@@ -36,7 +36,7 @@ pub(super) fn check_version(target: &Target<'_>, live: &Object, version: &str) -
     Err(ClusterError::new(ErrorKind::Conflict, text))
 }
 
-/// Returns the result in kubectl's format: `deployment.apps/api serverside-applied`.
+/// Returns the result in kubectl's format, such as `deployment.apps/api serverside-applied`.
 pub(super) fn format_result(key: &ObjectKey, done: &str, manner: WriteOptions) -> String {
     let (dot, suffix) =
         (if key.group.is_empty() { "" } else { "." }, if manner.dry_run { " (server dry run)" } else { "" });

@@ -1,4 +1,4 @@
-//! Catalog of the kinds that a server serves.
+//! Catalog of the kinds that a server provides.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use tidegate_model::{Discovery, GroupKind, Gvk, KindInfo};
 /// API resource that serves a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Resource {
-    /// Name in URL paths.
+    /// Name used in URL paths.
     pub(crate) plural: String,
     pub(crate) namespaced: bool,
     /// True if objects can be listed.
     pub(crate) listable: bool,
-    /// True if the kind has a status subresource. In that case, writes of the object ignore its status.
+    /// True if the kind has a status subresource. In that case, writes to the object ignore its status.
     pub(crate) has_status_subresource: bool,
 }
 
@@ -24,7 +24,7 @@ pub(crate) struct ServedKind {
     pub(crate) resource: Resource,
 }
 
-/// Readable kinds of a server.
+/// Catalog of the kinds that can be read from a server.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     resources: HashMap<Gvk, Arc<Resource>>,

@@ -1,8 +1,8 @@
-//! Discovery of the kinds that a server serves and of their paths, with a cache.
+//! Cached discovery of the kinds that a server provides, and of their paths.
 //!
-//! Kinds are cached. They are requested again for a complete discovery and after a definition was written.
-//! For an unknown kind, only its group and version are requested. A server with aggregated discovery does not
-//! send unchanged content again.
+//! Kinds are requested again for a complete discovery and after a definition was written. For an unknown
+//! kind, only its group and version are requested. A server with aggregated discovery does not resend
+//! unchanged content.
 
 pub(crate) mod catalog;
 mod requests;
@@ -22,13 +22,13 @@ use crate::response::unknown_kind_error;
 use crate::server::Server;
 use crate::singleflight::Singleflight;
 
-/// Time for which the response of a connection check is valid. A discovery usually follows immediately.
+/// Time for which the response to a connection check is valid. A discovery usually follows immediately.
 const CHECK_VALIDITY: Duration = Duration::from_secs(5);
-/// Minimum interval between requests for the same group and version, because lookups for many objects of a
-/// missing kind often occur together.
+/// Minimum interval between requests for the same group and version, because objects of a missing kind are
+/// often looked up many at a time.
 const REQUEST_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
-/// Cached kinds of a server.
+/// Cache of the resource kinds that an API server provides.
 #[derive(Default)]
 pub(crate) struct KindCache {
     catalog: RwLock<Option<Arc<Catalog>>>,
@@ -56,8 +56,8 @@ impl RequestTimes {
 }
 
 impl KindCache {
-    /// Starts a discovery to check that the server responds and accepts our credentials. The next discovery continues from this
-    /// response.
+    /// Starts a discovery to check that the server responds and accepts the credentials. The next discovery
+    /// continues from this response.
     pub(crate) async fn check_connection(&self, server: &Server) -> Result<(), ClusterError> {
         let mut times = self.request_times.lock().await;
         let roots = requests::fetch_roots(server, times.tags()).await?;
@@ -74,7 +74,7 @@ impl KindCache {
         Ok(self.discoveries.run((), everything).await?.discovery())
     }
 
-    /// Returns the cached kinds, or requests them if the cache is empty.
+    /// Returns the cached kinds. Requests them if the cache is empty.
     pub(crate) async fn catalog(&self, server: &Server) -> Result<Arc<Catalog>, ClusterError> {
         if let Some(catalog) = self.cached_catalog() {
             return Ok(catalog);
@@ -149,8 +149,8 @@ impl KindCache {
         found.ok_or_else(|| unknown_kind_error(gvk))
     }
 
-    /// Removes a kind from the cache because it may have been removed or added on the server. The kind is
-    /// requested again when it is next used.
+    /// Removes a kind from the cache because it may have been removed from or added to the server. The kind
+    /// is requested again when it is next used.
     pub(crate) async fn forget(&self, gvk: &Gvk) {
         let mut times = self.request_times.lock().await;
         times.versions.remove(&(gvk.group.clone(), gvk.version.clone()));

@@ -1,5 +1,5 @@
-//! Discovery requests: two requests with aggregated discovery (Kubernetes 1.26), otherwise one request for each version of each
-//! group.
+//! Discovery requests: two requests with aggregated discovery (Kubernetes 1.26), or one request for each
+//! version of each group without it.
 
 use futures_util::future::join_all;
 use http::{HeaderValue, StatusCode};
@@ -26,9 +26,9 @@ pub(super) type RootTags = [HeaderValue; 2];
 /// Responses from the roots.
 #[derive(Debug)]
 pub(super) enum RootsResponse {
-    /// Unchanged since these ETags.
+    /// Unchanged since the response with the given ETags.
     Unchanged,
-    /// Either all kinds, or the groups to request next.
+    /// Either all kinds, or the groups that must be requested next.
     Changed { roots: [Option<Root>; 2], tags: Option<RootTags> },
 }
 
@@ -36,7 +36,7 @@ pub(super) enum RootsResponse {
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind")]
 pub(super) enum Root {
-    /// All groups with all their kinds.
+    /// All groups, with all their kinds.
     #[serde(rename = "APIGroupDiscoveryList")]
     Aggregated {
         #[serde(default)]
@@ -152,7 +152,7 @@ pub(super) async fn fetch_roots(
     }
 }
 
-/// Returns all kinds that the server serves, starting from the responses of its roots. Skips a group if its
+/// Returns all kinds that the server provides, starting from the responses of its roots. Skips a group if its
 /// backing server is down.
 pub(super) async fn fetch_catalog(server: &Server, said: [Option<Root>; 2]) -> Result<Catalog, ClusterError> {
     let mut catalog = Catalog::default();
@@ -198,8 +198,9 @@ struct Release {
     git_version: String,
 }
 
-/// Returns the Kubernetes version without the vendor's suffix (`-eks-…`, `+k3s1`), because a range such as `>=1.30.0` would
-/// exclude it as a pre-release. `None` if we are not allowed to read the version, or it is invalid.
+/// Returns the Kubernetes version without the vendor's suffix (`-eks-…`, `+k3s1`), because a range such as
+/// `>=1.30.0` would exclude it as a pre-release. `None` if the version can't be read for lack of permission,
+/// or if it is invalid.
 pub(crate) async fn fetch_release(server: &Server) -> Result<Option<String>, ClusterError> {
     let answer = server.call_with_retry(&Call::get(VERSION.to_owned())).await?;
     let release: Release = match answer.decode(CallSubject::default()) {
@@ -219,7 +220,7 @@ fn strip_vendor_suffix(version: &str) -> Option<&str> {
     (are_three && parts.next().is_none()).then_some(numbers)
 }
 
-/// Returns the kinds in one version of a group; empty if the version does not exist.
+/// Returns the kinds in one version of a group. The result is empty if the version does not exist.
 pub(super) async fn fetch_version(
     server: &Server,
     group: &str,
@@ -232,7 +233,7 @@ pub(super) async fn fetch_version(
     })
 }
 
-/// Requests a root. Returns the response, with its ETag if the response is complete; `None` if the root is
+/// Requests a root. Returns the response, with its ETag if the response is complete. `None` if the root is
 /// unchanged.
 async fn fetch_root(
     server: &Server,

@@ -1,5 +1,5 @@
-//! The annotation in which client-side apply stores the manifest that it applied, byte for byte like kubectl,
-//! so that the two tools can be used interchangeably.
+//! The annotation in which client-side apply stores the manifest that it applied. It is byte for byte the
+//! same as kubectl's, so the two tools can be used interchangeably.
 
 use serde_json::{Value, json};
 use tidegate_model::Object;
@@ -32,7 +32,8 @@ pub(crate) fn last_applied(modified: &Object) -> Result<String, PatchError> {
     Ok(text)
 }
 
-/// Escapes characters like kubectl, which writes HTML-safe JSON. These characters occur only inside JSON strings.
+/// Escapes characters in the same way as kubectl, which writes HTML-safe JSON. These characters occur only
+/// inside JSON strings.
 fn escape_html(json: &str) -> String {
     let mut text = String::with_capacity(json.len() + 1);
     for character in json.chars() {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{Fields, PatchError};
 
-/// Deletes an item or, with the value `replace`, marks a list as complete.
+/// Deletes an item. With the value `replace`, marks a list as complete.
 pub(super) const PATCH_DIRECTIVE: &str = "$patch";
 /// Deletes all fields of a map that the directive does not list.
 const RETAIN_KEYS_DIRECTIVE: &str = "$retainKeys";

@@ -1,4 +1,4 @@
-//! The three-way JSON merge patch: maps are merged, lists and all other values are replaced as a whole.
+//! The three-way JSON merge patch. Maps are merged; lists and all other values are replaced as a whole.
 
 use serde_json::Value;
 
@@ -6,7 +6,8 @@ use super::{Fields, non_null_field};
 
 /// Computes the patch, which is empty if there are no changes.
 ///
-/// A null in a manifest unsets a field. The field is deleted if the last manifest set it; otherwise the server's default applies.
+/// A null in a manifest unsets a field. If the last manifest set the field, the field is deleted. Otherwise,
+/// the server's default applies.
 pub(super) fn diff_maps(original: Option<&Fields>, modified: &Fields, current: &Fields) -> Fields {
     let mut patch = Fields::new();
     for (name, wanted) in modified.iter().filter(|(_, wanted)| !wanted.is_null()) {

@@ -1,4 +1,4 @@
-//! Lists of maps that are identified by a key: containers by name, ports by number.
+//! Lists of maps that are identified by a key, such as containers by name or ports by number.
 
 use serde_json::{Value, json};
 
@@ -6,7 +6,7 @@ use super::directives::{PATCH_DIRECTIVE, SET_ELEMENT_ORDER, retain_keys};
 use super::schema::ItemRule;
 use super::{Fields, non_null_field, without_nulls};
 
-/// The three states of one list.
+/// The three states of a list.
 #[derive(Clone, Copy)]
 pub(super) struct Lists<'a> {
     pub(super) original: &'a [Value],
@@ -48,8 +48,8 @@ pub(super) fn diff_list(
 
 type KeyedItems<'a> = Vec<(&'a Value, &'a Fields)>;
 
-/// Returns the items with their keys; `None` if a key is missing or repeated, in which case the server cannot tell the items
-/// apart.
+/// Returns the items with their keys. `None` if a key is missing or repeated, in which case the server cannot
+/// tell the items apart.
 fn parse_keyed_items<'a>(list: &'a [Value], key: &str) -> Option<KeyedItems<'a>> {
     let mut found: KeyedItems<'a> = Vec::with_capacity(list.len());
     for item in list {
@@ -63,8 +63,8 @@ fn parse_keyed_items<'a>(list: &'a [Value], key: &str) -> Option<KeyedItems<'a>>
     Some(found)
 }
 
-/// Returns true if items with the same key always have the same value in the rule's second field. For
-/// example, port 53 for TCP differs from port 53 for UDP, but the server would merge the two items.
+/// Returns true if items with the same key always have the same value in the rule's second field. A
+/// counterexample is port 53 for TCP and port 53 for UDP: they differ, but the server would merge them.
 fn is_key_sufficient(rule: &ItemRule, lists: &Lists<'_>) -> bool {
     let Some(also) = rule.further_field else { return true };
     let further = |item| further_field(item, also);
@@ -86,7 +86,7 @@ fn find_item<'a>(list: &KeyedItems<'a>, key: &Value) -> Option<&'a Fields> {
     list.iter().find(|(candidate, _)| *candidate == key).map(|(_, item)| *item)
 }
 
-/// Returns the keys of both lists, starting with the keys of the first list, in that list's order.
+/// Returns the keys of both lists: those of the first list, in that list's order, followed by the others.
 fn merge_order<'a>(list: &KeyedItems<'a>, other: &KeyedItems<'_>) -> Vec<&'a Value> {
     list.iter().map(|(key, _)| *key).filter(|key| find_item(other, key).is_some()).collect()
 }
@@ -120,10 +120,10 @@ fn diff_items(
     changes
 }
 
-/// Returns the complete list to send; `None` if the list is unchanged.
+/// Returns the complete list to send. `None` if the list is unchanged.
 ///
-/// The server merges by a single key and would mix up two items that share it, such as port 53 for TCP and for UDP. In that case
-/// we merge the list ourselves.
+/// The server merges by a single key and would mix up two items that share it, such as port 53 for TCP and
+/// port 53 for UDP. In that case, this function merges the list itself.
 fn merge_whole_list(rule: &ItemRule, lists: &Lists<'_>) -> Option<Vec<Value>> {
     let Lists { original, modified, current } = *lists;
     let (original, modified, current_named) =

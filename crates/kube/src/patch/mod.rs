@@ -7,15 +7,16 @@
 //! ```
 //!
 //! Fields that were in the last manifest but are not in the new one are deleted, fields in the new manifest
-//! are set, and fields of other managers remain. Kinds with a known [`schema`] get a strategic merge patch,
-//! which also preserves containers, ports and environment variables of other managers. All other kinds get a
-//! JSON merge patch, which treats every list as a single value and does not depend on the server's schema of
-//! the kind.
+//! are set, and fields of other managers are preserved. Kinds with a known [`schema`] get a strategic merge
+//! patch, which also preserves other managers' containers, ports and environment variables. All other kinds
+//! get a JSON merge patch, which treats every list as a single value and does not depend on the server's
+//! schema for the kind.
 //!
-//! The result is the same as with kubectl, except when the server's single merge key cannot tell valid items apart (a port for
-//! TCP and for UDP, a repeated variable). In that case kubectl loses items, and we send the whole list.
+//! The result is the same as with kubectl, except when the server's single merge key cannot tell valid items
+//! apart (a port for TCP and for UDP, a repeated variable). In that case, kubectl loses items, whereas
+//! Tidegate sends the whole list.
 //!
-//! This module makes no calls to a server.
+//! This module does not call a server.
 
 mod annotation;
 mod directives;
@@ -40,8 +41,9 @@ const JSON_MERGE: &str = "application/merge-patch+json";
 
 /// Body of a PATCH request.
 ///
-/// A body that repeats values of other managers includes the resource version that was read. The server responds with 409 if the
-/// object has changed since; the caller must then read the object and compute the patch again.
+/// A body that repeats values of other managers includes the resource version that was read. If the object
+/// has changed since, the server responds with 409, and the caller must read the object and compute the patch
+/// again.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Patch {
     /// Value of the `Content-Type` header.
@@ -51,7 +53,7 @@ pub(crate) struct Patch {
 }
 
 impl Patch {
-    /// Restricts the patch to this version of the object.
+    /// Restricts the patch to the given version of the object.
     pub(crate) fn only_version(&mut self, version: &str) {
         let metadata =
             self.body.as_object_mut().map(|body| body.entry("metadata").or_insert_with(|| json!({})));
@@ -88,10 +90,10 @@ pub(crate) enum PatchError {
     TooLarge { object: String, bytes: usize },
 }
 
-/// Returns the patch that makes `current` match `modified`; `None` if there are no changes.
+/// Returns the patch that makes `current` match `modified`. `None` if there are no changes.
 ///
-/// `original` is the last applied manifest, taken from the live object's last-applied annotation. If it is absent, fields are
-/// never deleted. `modified` includes the new annotation.
+/// `original` is the last applied manifest, taken from the live object's last-applied annotation. If it is
+/// `None`, no fields are deleted. `modified` includes the new annotation.
 pub(crate) fn three_way_patch(
     gvk: &Gvk,
     original: Option<&Value>,
@@ -113,8 +115,8 @@ fn as_fields<'a>(which: &'static str, value: &'a Value) -> Result<&'a Fields, Pa
     value.as_object().ok_or_else(|| PatchError::NotAMap { which, found: describe_json_type(value) })
 }
 
-/// Checks that both have the same identity. A patch is addressed by name, so a changed identity would be
-/// ignored or refused with an unclear message.
+/// Checks that both objects have the same identity. A patch is addressed by name, so a changed identity would
+/// either be ignored or be refused with an unclear message.
 fn check_same_object(modified: &Fields, current: &Fields) -> Result<(), PatchError> {
     let name = |fields: &Fields| fields.get("metadata").and_then(|metadata| metadata.get("name")).cloned();
     for (field, manifest, live) in [

@@ -1,10 +1,10 @@
-//! Merge rules of built-in kinds: lists with a merge key, and mutually exclusive fields.
+//! Merge rules for built-in kinds: lists with a merge key, and mutually exclusive fields.
 //!
 //! The table contains only exceptions to the default, which merges maps field by field and replaces
 //! everything else as a whole. The source is the Kubernetes API reference ("patch strategy", "patch merge
-//! key"). A kind that is not listed gets a JSON merge patch, which is correct for any kind, whereas a wrong
-//! entry here would leave deleted items in place. `status` doesn't have entries either, because we never
-//! write it.
+//! key"). A kind that is not listed gets a JSON merge patch, which is correct for any kind. A wrong entry in
+//! this table, in contrast, would leave deleted items in place. `status` doesn't have entries either, because
+//! Tidegate never writes it with a patch.
 
 use tidegate_model::Gvk;
 
@@ -22,7 +22,7 @@ struct FieldSchema {
 /// Merge rule of a field.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Merge {
-    /// Maps are merged field by field; anything else is replaced as a whole.
+    /// Maps are merged field by field. Anything else is replaced as a whole.
     Plain,
     /// A map of mutually exclusive fields. Fields that the manifest does not contain are removed.
     Union,
@@ -37,10 +37,10 @@ pub(super) enum Merge {
 /// Merge rule for the items of a list of maps.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ItemRule {
-    /// Merge key that the server uses.
+    /// Merge key used by the server.
     pub(super) key: &'static str,
-    /// A second field and its default. It distinguishes items that may be valid at the same time, such as a port for TCP and for
-    /// UDP.
+    /// A second field and its default. It distinguishes items that are valid side by side, such as a port for
+    /// TCP and the same port for UDP.
     pub(super) further_field: Option<(&'static str, &'static str)>,
     /// True if each item is a [`Merge::Union`].
     pub(super) is_union: bool,
@@ -148,7 +148,7 @@ static WEBHOOK: TypeSchema = TypeSchema(&[item_field("matchConditions", "name", 
 static WEBHOOKS: TypeSchema =
     TypeSchema(&[map_field("metadata", &METADATA), item_field("webhooks", "name", &WEBHOOK)]);
 
-/// Returns the type of a built-in kind; `None` for unlisted kinds.
+/// Returns the type of a built-in kind. `None` for kinds that aren't listed.
 pub(super) fn find_type(gvk: &Gvk) -> Option<&'static TypeSchema> {
     Some(match (gvk.group.as_str(), gvk.kind.as_str()) {
         ("", "Pod") => &POD,

@@ -1,17 +1,17 @@
-//! Transfer of fields from other managers, so that our next apply removes fields that are no longer in the
-//! manifest. This covers fields that client-side apply wrote and fields that Argo CD applied. Fields that
+//! Transfer of fields from other managers, so that Tidegate's next apply removes fields that are no longer in
+//! the manifest. This covers fields that client-side apply wrote and fields that Argo CD applied. Fields that
 //! never come from a manifest remain with their manager.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{FieldHandover, Object, can_be_taken_over, managed_fields};
 
-/// Returns a JSON patch that moves the fields of the managers in `from` to the apply entry of `to_manager`; `None` if there are
-/// no such fields.
+/// Returns a JSON patch that moves the fields of the managers in `from` to the apply entry of `to_manager`.
+/// `None` if there are no such fields.
 ///
-/// The patch is valid only for the resource version of `current`, and thus also for its UID, because two
-/// objects never share a version. The patch sets that version instead of testing it. If the object has
-/// changed, a server responds with 409 to a patch that sets the version, but with an uninformative 422 to a
-/// patch that tests it.
+/// The patch is valid only for the resource version of `current`, and thus also only for its UID, because two
+/// objects never share a version. The patch sets that version rather than testing it. If the object has
+/// changed, the server responds to a patch that sets the version with 409, but to a patch that tests the
+/// version with an uninformative 422.
 pub(crate) fn take_over_patch(current: &Object, from: &[String], to_manager: &str) -> Option<Value> {
     let entries = current.pointer("/metadata/managedFields")?.as_array()?;
     let is_ours = |entry: &Value| {
@@ -75,7 +75,7 @@ fn with_merged_fields(mut entry: Value, other: &Value) -> Value {
     entry
 }
 
-/// Merges sets of fields, which are trees of maps whose leaves are empty maps.
+/// Merges sets of fields, which are trees of maps with empty maps as leaves.
 fn merge_field_sets(owned: &mut Map<String, Value>, more: &Map<String, Value>) {
     for (name, below) in more {
         let there = owned.entry(name.clone()).or_insert_with(|| json!({}));

@@ -1,4 +1,4 @@
-//! Tests of connections to small, real servers on this machine.
+//! Tests connections to small, real servers on this machine.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::{TcpListener, TcpStream};
@@ -31,7 +31,8 @@ fn options(file: &Path) -> ConnectOptions {
 #[tokio::test]
 async fn a_refused_connection_is_reported() {
     let dir = tempfile::tempdir().unwrap();
-    // This port is not open. A program that is just starting might take a port that we closed recently.
+    // This port is not open. A port that was closed recently might be taken by a program that is just
+    // starting.
     let free = "127.0.0.1:1";
     let cluster =
         connect(&options(&kubeconfig(dir.path(), &format!("http://{free}"), &json!({})))).await.unwrap();

@@ -1,4 +1,4 @@
-//! Tests of discovery.
+//! Tests discovery.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! Writes as another user, and reads as ourselves.
+//! Tests writes as another user, with reads under Tidegate's own identity.
 
 use tidegate_cluster::{Cluster, DeleteRequest, Detail, Right, Scope};
 use tidegate_model::ObjectKey;

@@ -1,4 +1,4 @@
-//! Live state for a plan, and the number of requests that it takes.
+//! Tests reading the live state for a plan, and the number of requests that it takes.
 
 use std::collections::BTreeSet;
 
@@ -143,7 +143,7 @@ async fn without_an_inventory_every_kind_is_searched_by_its_metadata() {
     assert!(lists.iter().all(|list| list.accept.contains("as=PartialObjectMetadataList")));
 }
 
-/// Thousands of applications may be planned at the same time, and all of them search for the same objects.
+/// Thousands of applications may be planned at the same time, and all of them search for the same kinds.
 #[tokio::test(start_paused = true)]
 async fn applications_planned_together_share_their_searches() {
     let object = |number: usize| tracked_object(&format!("a{number}"), &format!("app-{number}"));
@@ -171,7 +171,7 @@ async fn applications_planned_together_share_their_searches() {
 }
 
 /// Permissions in an application's namespaces are enough to find its objects there. Kinds that cannot be
-/// searched must be reported; they must never count as empty.
+/// searched must be reported and must never be treated as empty.
 #[tokio::test]
 async fn unsearchable_kinds_are_reported() {
     let refused =
@@ -233,7 +233,7 @@ async fn an_unsearchable_kind_is_reported_once_until_it_is_searchable() {
     assert_eq!(cluster.record_unsearched(&both, &secret), secret);
 }
 
-/// Finding objects only for display does not justify listing every kind.
+/// A search whose result is only displayed does not justify listing every kind.
 #[tokio::test]
 async fn a_narrow_search_lists_only_named_or_known_kinds() {
     let (cluster, log) = scripted_cluster(|request| match request.path.as_str() {

@@ -1,4 +1,4 @@
-//! Log streams of containers, line by line.
+//! Tests log streams of containers, line by line.
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Cluster as _, ClusterError, Container, ErrorKind, LogLine, LogStart, LogTime};
@@ -24,7 +24,7 @@ fn cluster_with_pods(
     })
 }
 
-/// Returns the lines of a body that arrives in these pieces, and the requests that the server received.
+/// Returns the lines of a body that arrives in the given pieces, and the requests that the server received.
 async fn follow_lines(
     pieces: Vec<Vec<u8>>,
     end: End,
@@ -86,7 +86,7 @@ async fn a_stream_starts_at_a_second_and_ends_with_the_error() {
     assert!(asked[0].ends_with("&container=main&sinceTime=2026-11-21T09:30:41.000Z"), "{asked:?}");
 }
 
-/// Tests a container that has not started, an absent container, and a node that doesn't respond.
+/// Tests a container that has not started, a container that doesn't exist, and a node that doesn't respond.
 #[tokio::test]
 async fn an_error_on_opening_is_the_first_item() {
     let named = json!({"name": "migrate-x", "kind": "pods"});
@@ -110,7 +110,8 @@ async fn an_error_on_opening_is_the_first_item() {
     }
 }
 
-/// If no lines arrive for a long time, the server must not count as unresponsive, and other calls must not be blocked.
+/// If no lines arrive for a long time, the server must not be treated as unresponsive, and other calls must
+/// not be blocked.
 #[tokio::test(start_paused = true)]
 async fn a_silent_container_does_not_disturb_other_calls() {
     let (cluster, _) = cluster_with_pods(|| Some(Reply::Hang));

@@ -1,4 +1,4 @@
-//! Tests of the crate's requests to a scripted server, and of its interpretation of each response.
+//! Tests the crate's requests to a scripted server, and how it interprets each response.
 
 mod connection;
 mod discovery;
@@ -38,7 +38,7 @@ enum Reply {
     Warning(u16, &'static [&'static str], Value),
     /// A JSON body with an ETag, or "not modified" if the client already has the body.
     Etag(&'static str, Value),
-    /// A JSON body after this number of seconds.
+    /// A JSON body, sent after this number of seconds.
     Slow(u64, u16, Value),
     /// The server is overloaded, and requests this delay in seconds.
     Busy(u64),
@@ -46,9 +46,9 @@ enum Reply {
     Text(u16, &'static str),
     /// A stream of pieces, and the state of the connection after the last piece.
     Pieces(Vec<Vec<u8>>, End),
-    /// The connection stays open, but there is no response.
+    /// The connection stays open, but no response is sent.
     Hang,
-    /// The connection breaks before the response.
+    /// The connection breaks before a response is sent.
     Broken,
 }
 
@@ -59,7 +59,7 @@ enum End {
     Open,
 }
 
-/// A request in the form in which the server received it.
+/// A request, as received by the server.
 #[derive(Clone, Debug)]
 struct ReceivedRequest {
     method: String,
@@ -206,7 +206,7 @@ fn reply_to_discovery(asked: &ReceivedRequest) -> Reply {
     }
 }
 
-/// Returns a refusal in Kubernetes' format.
+/// Returns a refusal in the Kubernetes format.
 fn status_body(code: u16, reason: &str, message: &str) -> Value {
     json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure", "code": code, "reason": reason, "message": message,
@@ -235,7 +235,7 @@ fn apply_request(object: Value, mode: WriteMode) -> ApplyRequest {
     }
 }
 
-/// Returns the requests, except those for discovery.
+/// Returns all requests except those for discovery.
 fn logged_calls(log: &RequestLog) -> Vec<String> {
     let asked = log.lock().unwrap();
     let discovery = ["/api", "/apis", "/api/v1", "/apis/apps/v1"];

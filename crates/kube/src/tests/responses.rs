@@ -1,4 +1,4 @@
-//! Tests of the interpretation of responses.
+//! Tests how responses are interpreted.
 
 use tidegate_cluster::{Backpressure, Cluster as _, DeleteRequest, ErrorKind, Propagation, Scope};
 use tokio::time::Instant;
@@ -185,8 +185,8 @@ async fn overload_is_reported_and_the_next_call_waits_as_requested() {
     assert_eq!(cluster.backpressure(), None);
 }
 
-/// A server that has yet to fill its cache for a kind refuses that kind for a long time. Other calls must not
-/// be delayed.
+/// A server that has yet to fill its cache for a kind refuses that kind for a long time. Calls for other
+/// kinds must not be delayed.
 #[tokio::test(start_paused = true)]
 async fn a_temporarily_refused_kind_delays_no_other_call() {
     let (cluster, _) = scripted_cluster(|asked| match asked.path.split('?').next() {
@@ -458,8 +458,8 @@ async fn warnings_of_the_server_are_returned_with_the_object() {
     );
 }
 
-/// If a write receives no response, the error must show whether the cluster or a dependency of writes is
-/// unavailable.
+/// If a write receives no response, the error must show whether the cluster is unavailable or something that
+/// writes depend on.
 #[tokio::test(start_paused = true)]
 async fn a_hanging_write_is_no_outage_while_reads_succeed() {
     let hang: fn() -> Reply = || Reply::Hang;

@@ -1,4 +1,4 @@
-//! Tests of missing permissions according to the server's response.
+//! Tests how missing permissions are derived from the server's response.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ async fn one_review_of_the_rules_covers_a_namespace() {
             {"verbs": ["patch"], "apiGroups": ["apps"], "resources": ["*"]},
             {"verbs": ["delete"], "apiGroups": ["*"], "resources": ["secrets"], "resourceNames": ["a"]},
         ]))),
-        // An authorizer other than RBAC, which isn't covered by the rules, grants the permission.
+        // An authorizer other than RBAC grants the permission. The rules don't cover it.
         ACCESS_REVIEW => Some(reply_to_review(request, &[("update", "deployments")])),
         _ => None,
     });

@@ -1,4 +1,4 @@
-//! Tests of lists page by page, and of watches line by line.
+//! Tests lists page by page, and watches line by line.
 
 use futures_util::StreamExt as _;
 use tidegate_cluster::{Backpressure, Cluster as _, ClusterError, Detail, ErrorKind, Scope, WatchEvent};
@@ -14,7 +14,7 @@ fn watch_line(kind: &str, object: &Value) -> String {
     format!("{}\n", json!({"type": kind, "object": object}))
 }
 
-/// Returns the events of a watch whose body arrives in these pieces.
+/// Returns the events of a watch whose body arrives in the given pieces.
 async fn collect_events(pieces: Vec<Vec<u8>>, end: End) -> Vec<Result<WatchEvent, ClusterError>> {
     let reply = Mutex::new(Some(Reply::Pieces(pieces, end)));
     let (cluster, _) =
@@ -52,8 +52,8 @@ async fn events_arrive_whole_regardless_of_how_the_body_is_split() {
     }
 }
 
-/// These kinds must keep their managed fields, because their health depends on the time of the last change to
-/// the spec.
+/// Objects of these kinds must keep their managed fields, because their health depends on the time of the
+/// last change to the spec.
 #[tokio::test]
 async fn the_managers_of_an_autoscaler_are_kept() {
     let scaler = json!({

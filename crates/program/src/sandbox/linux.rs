@@ -1,4 +1,4 @@
-//! Sandbox on Linux: Landlock for files, seccomp for the network.
+//! Sandbox on Linux, which uses Landlock for files and seccomp for the network.
 
 use std::collections::BTreeMap;
 use std::env::consts::ARCH;
@@ -16,7 +16,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 use crate::{RunError, Sandbox, not_started_error};
 
-/// Programs, libraries and time zones that any program may need. They contain no secrets.
+/// Programs, libraries and time zones that any program may need. They don't contain secrets.
 const SYSTEM_PATHS: [&str; 15] = [
     "/bin",
     "/lib",
@@ -29,7 +29,7 @@ const SYSTEM_PATHS: [&str; 15] = [
     "/nix/store",
     "/gnu/store",
     "/etc/ld.so.cache",
-    // A program that cannot find its time zone silently uses a different time zone.
+    // A program that cannot find its time zone silently uses a different one.
     "/usr/share/zoneinfo",
     "/usr/share/lib/zoneinfo",
     "/usr/lib/locale/TZ",
@@ -42,7 +42,8 @@ const LANDLOCK_ABI: ABI = ABI::V6;
 /// System calls that create a socket, directly or through io_uring.
 const SOCKET_CALLS: [libc::c_long; 2] = [libc::SYS_socket, libc::SYS_io_uring_setup];
 
-/// Returns true if the kernel restricts file access to the sandbox: Landlock is available (Linux 5.13 and newer) and enabled.
+/// Returns true if the kernel restricts file access to the sandbox, that is, if Landlock is available (Linux
+/// 5.13 and later) and enabled.
 pub fn confines_files() -> bool {
     // Use a separate thread, because the restriction cannot be lifted.
     let probe = || matches!(restrict_files(&Sandbox::default()), Ok(true));
@@ -67,7 +68,7 @@ pub(crate) fn spawn(command: &mut Command, sandbox: &Sandbox) -> Result<Child, R
     })
 }
 
-/// Converts an error of setting up the system call filter or Landlock.
+/// Converts an error that occurred while the system call filter or Landlock was being set up.
 fn not_confined_error(error: &impl Display) -> RunError {
     RunError::NotConfined(error.to_string())
 }
@@ -83,10 +84,10 @@ fn limit_processor(child: &Child, limit: Duration) {
         prlimit(Some(Pid::from_child(child)), Resource::Cpu, Rlimit { current: seconds, maximum: seconds });
 }
 
-/// Restricts the current thread to the sandbox. Returns false if the kernel does not support it.
+/// Restricts the current thread to the sandbox. Returns false if the kernel does not support this.
 fn restrict_files(sandbox: &Sandbox) -> Result<bool, RulesetError> {
     let (read_access, full_access) = (AccessFs::from_read(LANDLOCK_ABI), AccessFs::from_all(LANDLOCK_ABI));
-    // Skip paths that do not exist; they need no rule.
+    // Skip paths that do not exist, because they need no rule.
     let restricted = Ruleset::default()
         .handle_access(full_access)?
         .scope(Scope::from_all(LANDLOCK_ABI))?
@@ -125,7 +126,7 @@ mod tests {
         run_confined(Command::new(program).args(arguments), sandbox, &limits, || None).unwrap()
     }
 
-    /// Tests network access with the support that is built into bash.
+    /// Tests network access by using bash's built-in support.
     #[test]
     fn a_confined_program_has_no_network() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();

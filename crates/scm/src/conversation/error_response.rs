@@ -11,19 +11,19 @@ use tidegate_web::{RequestedWait, requested_wait};
 use super::Conversation;
 use crate::problem::Problem;
 
-/// Maximum length, in characters, of a server message in an error.
+/// Maximum length, in characters, of a server's message within an error.
 const MESSAGE_CHARACTERS_MAX: usize = 200;
 
 impl Conversation<'_> {
-    /// Returns a successful response. Any other response is a problem. `asked` describes the request in
-    /// messages, as in `GET /orgs/shop/repos`.
+    /// Returns the response if it is successful. Any other response is returned as a problem. `asked`
+    /// describes the request in messages, as in `GET /orgs/shop/repos`.
     pub(super) async fn check_response(
         &self,
         answer: Response<Incoming>,
         asked: &str,
     ) -> Result<Response<Incoming>, Problem> {
         let status = answer.status();
-        // Azure DevOps redirects to its login page with this status.
+        // Azure DevOps uses this status to redirect to its login page.
         let status = match status {
             StatusCode::NON_AUTHORITATIVE_INFORMATION => StatusCode::UNAUTHORIZED,
             status if status.is_success() => return Ok(answer),

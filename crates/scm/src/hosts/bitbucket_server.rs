@@ -16,7 +16,7 @@ use crate::secrets::RequestContext;
 
 /// Path of the API.
 const API_PATH: &str = "/rest/api/1.0";
-/// Maximum page size in the default configuration of the server.
+/// Maximum page size in the server's default configuration.
 const PAGE_QUERY: &str = "limit=100";
 
 /// Repositories of a project.
@@ -132,7 +132,7 @@ fn open_conversation<'a>(
     basic: Option<&BasicAuth>,
     bearer: Option<&BearerToken>,
 ) -> Result<Conversation<'a>, Problem> {
-    // Accepts addresses with and without `/rest`.
+    // Accept addresses both with and without `/rest`.
     let base = asking.api_address(api, "")?;
     let base = if base.text().ends_with(API_PATH) {
         base

@@ -14,7 +14,7 @@ use crate::problem::Problem;
 use crate::request_credentials::{RequestCredentials, Scheme};
 use crate::secrets::RequestContext;
 
-/// Maximum page size in the default configuration of the server.
+/// Maximum page size in the server's default configuration.
 const PAGE_QUERY: &str = "limit=50";
 
 /// Repositories of a user or an organization.

@@ -38,7 +38,7 @@ struct RepositoryRow {
     http_url_to_repo: String,
     #[serde(default)]
     topics: Option<Vec<String>>,
-    /// Former name of topics.
+    /// Name that older versions use for topics.
     #[serde(default)]
     tag_list: Option<Vec<String>>,
 }

@@ -22,7 +22,7 @@ pub(crate) use gitea::{Gitea, GiteaRequests};
 pub(crate) use github::{Github, GithubRequests};
 pub(crate) use gitlab::{Gitlab, GitlabRequests};
 
-/// Repository of an organization.
+/// A repository of an organization.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Repository {
     pub id: String,
@@ -33,19 +33,19 @@ pub(crate) struct Repository {
     pub labels: Vec<String>,
 }
 
-/// Branch and its newest commit.
+/// A branch and its newest commit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BranchTip {
     pub name: String,
     pub sha: String,
 }
 
-/// Server that hosts repositories.
+/// A server that hosts repositories.
 pub(crate) trait RepositoryHost {
     /// Returns the repositories of the organization.
     async fn repositories(&self) -> Result<Vec<Repository>, Problem>;
 
-    /// Returns the default branch; `None` if the repository is empty.
+    /// Returns the default branch. `None` if the repository is empty.
     async fn default_tip(&self, repository: &Repository) -> Result<Option<BranchTip>, Problem>;
 
     /// Returns all branches.
@@ -55,9 +55,9 @@ pub(crate) trait RepositoryHost {
     async fn has_path(&self, repository: &Repository, tip: &BranchTip, path: &str) -> Result<bool, Problem>;
 }
 
-/// Repository with pull requests.
+/// A repository that has pull requests.
 pub(crate) trait PullRequestHost {
-    /// Returns the pull requests in the state that the generator selects [default: open].
+    /// Returns the pull requests in the state that the generator selects. [default: open]
     async fn pull_requests(&self) -> Result<Vec<PullRequest>, Problem>;
 }
 
@@ -79,7 +79,7 @@ impl Protocol {
         }
     }
 
-    /// Selects the clone address for the protocol. The default is SSH.
+    /// Selects the clone address for the protocol. [default: SSH]
     fn clone_url(self, ssh: String, https: String) -> String {
         if self == Self::Https { https } else { ssh }
     }
@@ -128,7 +128,7 @@ struct Account {
     login: String,
 }
 
-/// Branch in GitHub's format, or one end of a pull request.
+/// A branch in GitHub's format, or one end of a pull request.
 #[derive(Default, Deserialize)]
 struct End {
     #[serde(default, rename = "ref")]

@@ -42,7 +42,8 @@ impl ApiRequest {
         self
     }
 
-    /// Adds the reason to record, unless it is empty. Servers of an earlier version don't accept a reason.
+    /// Adds the reason to record, unless the reason is empty. Servers running an earlier version of Tidegate
+    /// don't accept a reason.
     pub fn with_reason(self, reason: &str) -> Self {
         let reason = normalize_reason(reason);
         if reason.is_empty() { self } else { self.with_parameter("reason", &reason) }
@@ -59,7 +60,7 @@ impl ApiRequest {
     }
 }
 
-/// Encodes a text as one path segment.
+/// Encodes the text as a single path segment.
 pub(super) fn encode_segment(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
     let coded = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };

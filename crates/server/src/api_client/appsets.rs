@@ -1,4 +1,4 @@
-//! ApplicationSets of a remote `tidegate serve`.
+//! ApplicationSets managed by a remote `tidegate serve`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -45,7 +45,7 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the path of the only ApplicationSet with a name, or of one of its subresources.
+    /// Returns the path of the only ApplicationSet with the given name, or of one of its subresources.
     async fn appset_path(&self, name: &str, what: &str) -> Result<String, ServiceError> {
         let key = match name.split_once('/') {
             Some((namespace, name)) => AppKey { namespace: namespace.to_owned(), name: name.to_owned() },
@@ -86,11 +86,11 @@ impl ApiClient {
         self.get(&self.appset_path(name, "/deletion").await?).await
     }
 
-    /// Sends a request about an ApplicationSet. Returns once the server has stored the request durably.
+    /// Sends a request for an ApplicationSet. Returns once the server has stored the request durably.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request is rejected, fails, or does not concern an ApplicationSet.
+    /// Returns an error if the request is rejected, fails, or is not a request for an ApplicationSet.
     pub async fn send_appset_request(&self, request: &Request) -> Result<(), ServiceError> {
         let api_request = match request {
             Request::RequestAppSetAction { name, action, reason, .. } => {
@@ -120,7 +120,7 @@ fn appset_key(set: &ApplicationSet) -> AppKey {
     AppKey { namespace: set.metadata.namespace_or_default().to_owned(), name: set.metadata.name.clone() }
 }
 
-/// Returns the last path segment and the body of a request.
+/// Returns the last path segment and the request body for an action.
 fn encode_request(action: &AppSetAction, reason: &str) -> (&'static str, Value) {
     match action {
         AppSetAction::Approve { step } => ("/approve", json!({"step": step, "reason": reason})),

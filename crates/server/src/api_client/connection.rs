@@ -24,10 +24,10 @@ use tidegate_service::error::ServiceError;
 use super::api_request::ApiRequest;
 use crate::loopback::is_loopback_host;
 
-/// Time limit for a response, slightly longer than the server's own limit.
+/// Time limit for a response, slightly longer than the server's own time limit.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(75);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum size of a response in bytes. The resources on one page of applications have a size of a few MiB.
+/// Maximum size of a response in bytes. A page of applications with their resources takes a few MiB.
 const RESPONSE_BYTES_MAX: usize = 256 << 20;
 /// Maximum length of a token in bytes.
 const TOKEN_MAX: usize = 1024;
@@ -73,7 +73,7 @@ impl Connection {
         Ok(Self { client: build_client(roots)?, url: url.to_owned(), token })
     }
 
-    /// Sends a request and returns the response.
+    /// Sends a request. Returns the response.
     pub async fn send<A: DeserializeOwned>(&self, request: ApiRequest) -> Result<A, ServiceError> {
         let (status, body) = self.exchange(request).await?;
         self.parse_response(status, &body)
@@ -93,7 +93,7 @@ impl Connection {
         &self.url
     }
 
-    /// Opens a response stream. Only the start of the stream has a time limit.
+    /// Opens a response stream. The time limit applies only until the stream has started.
     pub async fn open_stream(&self, api_request: ApiRequest) -> Result<Incoming, ServiceError> {
         let request = self.build_request(api_request)?;
         let opening = async {
@@ -138,7 +138,7 @@ impl Connection {
                 .connection_error(format!("returned status {status}; check that it is a `tidegate serve`")));
         };
         Err(match status {
-            // The message already contains the hint; the separate field is meant for other programs.
+            // The message already contains the hint. The separate field is intended for other programs.
             StatusCode::CONFLICT | StatusCode::NOT_FOUND => ServiceError::refused(message),
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
                 ServiceError::refused(format!("{} denied the request: {message}; {next}", self.url))

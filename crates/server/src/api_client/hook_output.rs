@@ -10,7 +10,7 @@ use tidegate_service::error::ServiceError;
 use super::ApiClient;
 use super::api_request::ApiRequest;
 
-/// Maximum length of a line in the stream, in bytes. A character may require six bytes in JSON.
+/// Maximum length of a line in the stream, in bytes. A single character may take up six bytes in JSON.
 const LINE_BYTES_MAX: usize = 1 << 20;
 
 /// A stream of hook output.
@@ -28,7 +28,7 @@ impl ApiClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if the operation is not running in the server's process, or if the token does not
+    /// Returns an error if the operation is not running in the server's process or if the token does not
     /// permit reading. Also returns an error if the server is too old to support output streams.
     pub async fn follow_output(&self, operation: OperationId) -> Result<HookOutputStream, ServiceError> {
         let request = ApiRequest::get(&format!("/api/v1/operations/{operation}/output"));
@@ -47,7 +47,7 @@ impl HookOutputStream {
     ///
     /// # Errors
     ///
-    /// Returns an error if the connection broke or the server ended the stream with an error.
+    /// Returns an error if the connection breaks or if the server ends the stream with an error.
     pub async fn next(&mut self) -> Result<Option<OutputDocument>, ServiceError> {
         loop {
             while let Some(line) = self.take_line() {

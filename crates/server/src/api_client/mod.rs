@@ -1,4 +1,4 @@
-//! API client of a remote `tidegate serve`, for programs that control it from another machine.
+//! API client for a remote `tidegate serve`, for programs that control it from another machine.
 
 mod api_request;
 mod appsets;
@@ -33,10 +33,10 @@ pub use self::hook_output::HookOutputStream;
 
 /// Number of applications requested at once.
 const PAGE_SIZE: &str = "100";
-/// Maximum number of pages of a list. No list has this many pages.
+/// Maximum number of pages to read of a list. Real lists are far shorter.
 const PAGES_MAX: usize = 10_000;
 
-/// API client of a remote `tidegate serve`.
+/// API client for a remote `tidegate serve`.
 pub struct ApiClient(Connection);
 
 #[derive(Deserialize)]
@@ -47,7 +47,7 @@ struct ApplicationPage {
     problems: Vec<String>,
 }
 
-/// A page of a list, without additional fields.
+/// A page of a list, reduced to the fields that the client uses.
 #[derive(Deserialize)]
 struct ListPage<T> {
     items: Vec<T>,
@@ -66,8 +66,8 @@ impl ApiClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if the URL is invalid, if a token would be sent in clear text to another machine, or if a file cannot be
-    /// used.
+    /// Returns an error if the URL is invalid, if the token would be sent to another machine in plain text,
+    /// or if a file cannot be used.
     pub fn new(url: &str, token: Option<&Path>, authorities: Option<&Path>) -> Result<Self, ServiceError> {
         Connection::new(url, token, authorities).map(Self)
     }
@@ -107,7 +107,7 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns all pages of a list, filtered by the conditions, if there are any.
+    /// Returns the items from all pages of a list, filtered by the conditions, if any.
     async fn list_all<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -129,7 +129,8 @@ impl ApiClient {
         Ok(lines)
     }
 
-    /// Returns the applications with these names, each requested separately. Returns all applications if there are no names.
+    /// Returns the applications with the given names, requesting each one separately. Returns all
+    /// applications if no names are given.
     pub async fn find_applications(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
         if names.is_empty() {
             return self.applications(None).await;
@@ -143,17 +144,17 @@ impl ApiClient {
         Ok(reached)
     }
 
-    /// Returns the only application with a name.
+    /// Returns the only application with the given name.
     async fn resolve_name(&self, name: &str) -> Result<AppKey, ServiceError> {
         let found = self.applications(Some(name)).await?.applications;
         AppKey::single_match(found.iter().map(AppKey::of), name)
     }
 
-    /// Sends a request about an application. Returns once the server has stored the request durably.
+    /// Sends a request for an application. Returns once the server has stored the request durably.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request is rejected, fails, or does not concern an application.
+    /// Returns an error if the request is rejected, fails, or is not a request for an application.
     pub async fn send_request(&self, request: &Request) -> Result<(), ServiceError> {
         let (name, what, body) = match request {
             Request::SyncApplication { name, operation } => (name, "sync", sync_body(operation)),
@@ -182,8 +183,8 @@ impl ApiClient {
         self.0.send::<Value>(ApiRequest::post(&path, body)).await.map(drop)
     }
 
-    /// Returns the changes that a sync of an application would make. `revisions` contains one revision for
-    /// each source. If it is empty, the application's own revisions are used.
+    /// Returns the changes that syncing an application would make. `revisions` contains one revision per
+    /// source. If it is empty, the application's own revisions are used.
     pub async fn diff(
         &self,
         name: &str,
@@ -209,8 +210,8 @@ impl ApiClient {
         self.0.send(if no_hooks { request.with_parameter("noHooks", "true") } else { request }).await
     }
 
-    /// Returns the message of an application's newest operation, even if the application was deleted; `None`
-    /// if there are no operations.
+    /// Returns the message of an application's newest operation, even if the application was deleted. Returns
+    /// `None` if there are no operations.
     pub async fn last_message(&self, application: &str) -> Result<Option<String>, ServiceError> {
         let request = ApiRequest::get("/api/v1/operations")
             .with_parameter("application", application)
@@ -228,7 +229,7 @@ impl ApiClient {
         Ok(items.into_iter().map(|one| one.id).collect())
     }
 
-    /// Returns true if sync windows currently permit a sync of an application.
+    /// Returns the state of an application's sync windows, including whether a sync is currently permitted.
     pub async fn sync_window(&self, key: &AppKey) -> Result<SyncWindowSummary, ServiceError> {
         self.get(&application_path(key, "/window")).await
     }
@@ -270,8 +271,8 @@ fn sync_body(operation: &OperationRequest) -> Value {
         "dryRun": sync.dry_run,
         "resources": sync.resources.iter().map(resource).collect::<Vec<_>>(),
     });
-    // A server of an earlier version does not support the policy or multiple revisions, and rejects unknown
-    // fields.
+    // A server running an earlier version of Tidegate supports neither the policy nor multiple revisions, and
+    // rejects unknown fields.
     if let Some(body) = body.as_object_mut() {
         body.extend(conflict_policy(operation).map(|policy| ("policy".to_owned(), policy.into())));
         if !sync.revisions.is_empty() {
@@ -281,8 +282,8 @@ fn sync_body(operation: &OperationRequest) -> Value {
     add_reason(body, request_reason(operation))
 }
 
-/// Adds a reason to a request body, unless the reason is empty. Servers of an earlier version don't accept a
-/// reason.
+/// Adds a reason to a request body, unless the reason is empty. Servers running an earlier version of
+/// Tidegate don't accept a reason.
 fn add_reason(mut body: Value, reason: &str) -> Value {
     let reason = normalize_reason(reason);
     if let Some(body) = body.as_object_mut().filter(|_| !reason.is_empty()) {

@@ -1,4 +1,4 @@
-//! Stored plans of a remote `tidegate serve`.
+//! Plans stored by a remote `tidegate serve`.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -19,11 +19,11 @@ struct PlanResponse {
 }
 
 impl ApiClient {
-    /// Sends a query or request about stored plans. Returns the resulting lines.
+    /// Sends a query or a request for stored plans. Returns the resulting lines.
     ///
     /// # Errors
     ///
-    /// Returns an error if the request is rejected, fails, or does not concern plans.
+    /// Returns an error if the request is rejected, fails, or is not a request for plans.
     pub async fn request_plans(&self, request: &Request) -> Result<Vec<PlanSummary>, ServiceError> {
         match request {
             Request::Plans { name, .. } => self.list_plans(name.as_deref()).await,
@@ -69,7 +69,7 @@ impl ApiClient {
         Ok((summary, plan))
     }
 
-    /// Returns the changes that an application's stored plan would make to the current cluster.
+    /// Returns the changes that an application's stored plan would make to the cluster in its current state.
     ///
     /// # Errors
     ///
@@ -89,7 +89,7 @@ impl ApiClient {
         self.list_all("/api/v1/plans", ("application", name)).await
     }
 
-    /// Returns the full hash of one of the application's plans.
+    /// Returns the full hash of the application's plan with the given hash prefix.
     async fn resolve_hash(&self, name: &str, hash: &str) -> Result<String, ServiceError> {
         let AppKey { namespace, name } = self.resolve_name(name).await?;
         let request = ApiRequest::get(&format!("/api/v1/plans/{}", encode_segment(hash)));

@@ -1,4 +1,4 @@
-//! Rollouts and deletions of a remote `tidegate serve`.
+//! Rollouts and deletions run by a remote `tidegate serve`.
 
 use tidegate_service::documents::runs::{RunSummary, RunWithEvents};
 use tidegate_service::error::ServiceError;
@@ -8,14 +8,15 @@ use super::ApiClient;
 use super::api_request::encode_segment;
 
 impl ApiClient {
-    /// Returns the rollouts and deletions of one or all ApplicationSets, oldest first.
+    /// Returns the rollouts and deletions of one ApplicationSet or of all ApplicationSets, oldest first.
     pub async fn runs(&self, set: Option<&str>) -> Result<Vec<RunSummary>, ServiceError> {
         let mut lines: Vec<RunSummary> = self.list_all("/api/v1/runs", ("applicationSet", set)).await?;
         lines.reverse();
         Ok(lines)
     }
 
-    /// Returns the run with an ID, an ID prefix, or the name of its ApplicationSet, including all its recorded events.
+    /// Returns a run, including all its recorded events. `text` is the run's ID, a prefix of the ID, or the
+    /// name of its ApplicationSet.
     pub async fn run(&self, text: &str) -> Result<RunWithEvents, ServiceError> {
         let all = self.runs(None).await?;
         let id = runs::select_candidate(runs::select_matching(all, text), text)?.id;

@@ -25,7 +25,7 @@ fn sign_in(
     entrance.sign_in_with_token(token, &RequestOrigin::new(entrance, &headers(lines), false), Instant::now())
 }
 
-/// Returns the cookie in the form in which a browser sends it back.
+/// Returns the cookie in the format in which a browser sends it back.
 fn cookie_header(cookie: &HeaderValue) -> String {
     cookie.to_str().unwrap().split(';').next().unwrap().to_owned()
 }
@@ -107,10 +107,10 @@ fn changes_with_a_cookie_are_accepted_only_from_our_own_page() {
             assert_eq!(ask(method.clone(), wrong), Err(Code::Forbidden), "{method} {wrong:?}");
         }
     }
-    // Browsers never send a token on their own, so a request with a token doesn't need any other proof.
+    // Browsers never send a token on their own, so a request with a token doesn't need further proof.
     let token = format!("Bearer {TOKEN}");
     assert_eq!(ask(Method::POST, &[("authorization", &token)]), Ok("ann".to_owned()));
-    // A cookie does not replace an invalid token.
+    // A valid cookie does not make up for an invalid token.
     assert_eq!(ask(Method::GET, &[("authorization", "Bearer nobody")]), Err(Code::Unauthorized));
     signed_in.session.end();
     assert_eq!(ask(Method::GET, &[]), Err(Code::Unauthorized));
@@ -149,7 +149,7 @@ fn a_session_ends_with_its_token_and_with_time() {
     let mut now = Instant::now();
     let (by, pass) = authenticate(now).unwrap();
     assert!(by.role == crate::access::Role::Operator && pass.is_valid(now));
-    // The permissions of the token are read on each request.
+    // A token's permissions are read again on each request.
     write(&format!("ann read-only {TOKEN}\n"));
     now += Duration::from_secs(1);
     assert_eq!(authenticate(now).unwrap().0.role, crate::access::Role::ReadOnly);
@@ -159,7 +159,7 @@ fn a_session_ends_with_its_token_and_with_time() {
     assert_eq!(authenticate(now).err().unwrap().code, Code::Unauthorized);
 }
 
-/// Another host in the same domain can set a cookie that is not restricted to TLS.
+/// Another host in the same domain can set a cookie that doesn't require TLS.
 #[test]
 fn over_tls_the_plain_http_cookie_is_not_accepted() {
     for (is_tls, expected) in [(false, Ok("ann".to_owned())), (true, Err(Code::Unauthorized))] {

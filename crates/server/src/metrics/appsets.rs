@@ -1,4 +1,4 @@
-//! Metrics of ApplicationSets and their progressive syncs.
+//! Metrics for ApplicationSets and their progressive syncs.
 
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_service::applications::store::AppKey;

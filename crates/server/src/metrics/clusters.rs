@@ -1,4 +1,4 @@
-//! Metrics of destination clusters, from their watches.
+//! Metrics for destination clusters, based on their watches.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::text_format::MetricsText;
 /// A metric with one value per cluster.
 type ClusterMetric = (Metric, fn(&ClusterStatus) -> u64);
 
-/// Addresses of clusters, by name and by alternative address. An application may use any of these.
+/// Cluster addresses, by name and by alternative address. Applications may use any of them.
 pub(super) struct ClusterAddresses(BTreeMap<String, String>);
 
 impl ClusterAddresses {
@@ -25,7 +25,8 @@ impl ClusterAddresses {
         Self(clusters.iter().flat_map(named).collect())
     }
 
-    /// Returns the address of an application's destination; returns the input if there is no cluster with that name.
+    /// Returns the address of an application's destination. Returns `name` unchanged if there is no such
+    /// cluster.
     pub fn resolve_address<'s>(&'s self, name: &'s str) -> &'s str {
         let of = |name: &str| self.0.get(name).map(String::as_str);
         let server = name.trim_end_matches('/');

@@ -5,7 +5,7 @@
 pub enum MetricKind {
     /// A number that only increases while the process is running.
     Counter,
-    /// Current value.
+    /// A current value that may increase or decrease.
     Gauge,
     /// Distribution of values in buckets.
     Histogram,
@@ -43,7 +43,7 @@ macro_rules! metrics {
             labels: &[$($label),*],
             help: $help,
         };)*
-        /// All metrics.
+        /// List of all metrics.
         pub const METRICS: &[Metric] = &[$($constant),*];
     };
 }

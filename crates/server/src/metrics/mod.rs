@@ -1,4 +1,5 @@
-//! Prometheus metrics. They have Argo CD's names where Argo CD has the same metric, so that dashboards keep working.
+//! Prometheus metrics. A metric that also exists in Argo CD has the same name, so that dashboards keep
+//! working.
 //!
 //! ```text
 //! Engine::all_events ──▶ OperationMetrics: waits, waves, phases ──┐
@@ -6,8 +7,8 @@
 //! Services, Engine, Middleware: current state ────────────────────┘
 //! ```
 //!
-//! Label values are application names and fixed words. Other values that users choose therefore can't
-//! increase memory use.
+//! Label values are application names and fixed words. Other values that users choose can't increase
+//! memory use.
 
 mod appsets;
 mod clusters;
@@ -38,7 +39,7 @@ pub fn metric_names() -> Vec<&'static str> {
     METRICS.iter().map(|metric| metric.name).collect()
 }
 
-/// Metrics collected while the process runs.
+/// Metrics collected while the process is running.
 pub(crate) struct Metrics {
     operations: Mutex<OperationMetrics>,
     sync_counts: Mutex<SyncCounts>,
@@ -51,7 +52,7 @@ fn lock<T>(locked: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Metrics {
-    /// Creates metrics that start at `now` without any counts.
+    /// Creates empty metrics that start counting at `now`.
     pub fn new(now: Timestamp) -> Self {
         let (operations, sync_counts) =
             (Mutex::new(OperationMetrics::new(now)), Mutex::new(SyncCounts::new(now)));
@@ -65,13 +66,13 @@ impl Metrics {
         *count = count.saturating_add(1);
     }
 
-    /// Updates the state of an application; `None` if it was removed.
+    /// Updates an application's state. `line` is `None` if the application was removed.
     pub fn record_application(&self, key: &AppKey, line: Option<(&ApplicationSummary, bool)>) {
         lock(&self.sync_counts).record_application(key, line);
     }
 
-    /// Counts the events of operations until the engine has stopped. Includes earlier events of open
-    /// operations, so that their waiting time is complete.
+    /// Counts operation events until the engine has stopped. Also counts earlier events of open operations,
+    /// so that their waiting time is complete.
     pub async fn collect_events(&self, engine: &Engine) -> Result<(), EngineError> {
         let recorded = engine.log_end().await?;
         let mut seen = EventCursor::default();

@@ -1,4 +1,4 @@
-//! Aggregated events of operations.
+//! Aggregated operation events.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,18 +7,18 @@ use tidegate_executor::{DurationHistogram, Event, EventKind};
 use tidegate_lifecycle::operation::{ClaimEvent, Deadline, Stage, Verdict, WaveName, WaveStep};
 use tidegate_model::{OperationId, OperationOutcome, Phase, Timestamp};
 
-/// Waves that have their own label. All other waves share a label, so that arbitrary wave numbers can't
-/// increase memory use.
+/// Range of waves that have their own label. All other waves share one label, so that arbitrary wave numbers
+/// can't increase memory use.
 const LABELED_WAVES: std::ops::RangeInclusive<i64> = -10..=10;
 const OTHER_LABEL: &str = "other";
-/// Upper bounds of the histogram buckets in seconds, suitable for both a wave of ConfigMaps and a rollout
-/// that takes hours.
+/// Upper bounds of the histogram buckets in seconds. They suit both a wave of ConfigMaps and a rollout that
+/// takes hours.
 const BUCKET_BOUNDS: &[f64] =
     &[0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 14400.0];
 
-/// Aggregated events of operations since the process started.
+/// Aggregated operation events since the process started.
 pub(crate) struct OperationMetrics {
-    /// Start of the counts; earlier events are ignored.
+    /// Time at which counting started. Earlier events are ignored.
     since: Timestamp,
     open_operations: BTreeMap<OperationId, OperationProgress>,
     pub blocked_time: BTreeMap<&'static str, Duration>,
@@ -34,14 +34,14 @@ pub(crate) struct OperationMetrics {
 #[derive(Default)]
 struct OperationProgress {
     started_at: Timestamp,
-    /// Time of the newest event. Some events don't have a time of their own.
+    /// Time of the newest event so far. Some events don't have a time of their own.
     last_event_at: Timestamp,
     wave: Option<(WaveName, Timestamp)>,
     phase: Option<(Phase, Timestamp)>,
     /// Subject that the current stage is waiting for.
     awaited: Option<&'static str>,
     is_paused: bool,
-    /// Subject of the current wait, and the time when the wait started.
+    /// Subject of the current wait, and the time at which the wait started.
     current_wait: Option<(&'static str, Timestamp)>,
 }
 
@@ -52,7 +52,7 @@ impl OperationProgress {
 }
 
 impl OperationMetrics {
-    /// Creates metrics that start at `since` without any counts.
+    /// Creates empty metrics that start counting at `since`.
     pub fn new(since: Timestamp) -> Self {
         Self {
             since,
@@ -140,7 +140,7 @@ impl OperationMetrics {
     ) {
         progress.awaited = stage_wait_subject(to);
         let Some(wave) = wave else {
-            // Stages between two waves count as part of the phase unless it is aborted.
+            // Stages between two waves count toward the phase, unless the phase is aborted.
             if !matches!(to, Stage::Wave { .. }) {
                 self.finish_wave(progress, at);
                 self.finish_phase(progress, at);
@@ -175,7 +175,7 @@ impl OperationMetrics {
         }
     }
 
-    /// Counts the previous wait if the subject has changed.
+    /// If the subject has changed, counts the previous wait.
     fn update_wait(&mut self, progress: &mut OperationProgress, at: Timestamp) {
         let now = progress.wait_subject();
         match progress.current_wait {
@@ -198,7 +198,7 @@ fn observe_duration<K: Ord>(durations: &mut BTreeMap<K, DurationHistogram>, key:
     durations.entry(key).or_insert_with(|| DurationHistogram::new(BUCKET_BOUNDS)).observe(took);
 }
 
-/// Returns the subject that an operation in this stage is waiting for; `None` if it is not waiting.
+/// Returns the subject that an operation in this stage is waiting for, or `None` if it is not waiting.
 fn stage_wait_subject(stage: &Stage) -> Option<&'static str> {
     match stage {
         Stage::AwaitingRetry { .. } => Some("retry"),
@@ -214,7 +214,7 @@ fn stage_wait_subject(stage: &Stage) -> Option<&'static str> {
     }
 }
 
-/// Returns the kind of a gate. Custom gates share one label because their names are arbitrary.
+/// Returns a gate's kind. Custom gates share one label because their names are arbitrary.
 fn gate_kind(gate: &str) -> &'static str {
     match gate.split_once(':').map_or(gate, |(kind, _)| kind) {
         "approval" => "approval",
@@ -236,7 +236,7 @@ mod tests {
         Timestamp::from_millis(second * 1000)
     }
 
-    /// Counts events of one operation, in order.
+    /// Counts an operation's events, in order.
     fn apply_events(tally: &mut OperationMetrics, operation: u128, events: Vec<(Option<i64>, EventKind)>) {
         for (sequence, (second, what)) in (1..).zip(events) {
             let operation = OperationId(uuid::Uuid::from_u128(operation));

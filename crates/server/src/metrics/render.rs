@@ -22,7 +22,7 @@ use super::repositories::write_repository_metrics;
 use super::text_format::MetricsText;
 use super::{Metrics, lock};
 
-/// Renders all metrics. Applications and ApplicationSets are included once they are managed.
+/// Renders all metrics. Includes Applications and ApplicationSets once they are managed.
 pub(crate) fn render_metrics(
     metrics: &Metrics,
     engine: Option<&Engine>,
@@ -121,8 +121,8 @@ fn write_application_metrics(
     }
 }
 
-/// Merges the counts of names that refer to the same cluster, by adding them up by namespace and cluster
-/// address.
+/// Adds up the counts by namespace and cluster address, so that different names for the same cluster are
+/// merged.
 fn merge_by_address(
     all: Vec<((String, String), HistogramSnapshot)>,
     servers: &ClusterAddresses,
@@ -139,7 +139,7 @@ fn merge_by_address(
     sums
 }
 
-/// Adds counts with the same bucket bounds.
+/// Adds counts that have the same bucket bounds.
 fn add_counts(sum: &mut HistogramSnapshot, more: &HistogramSnapshot) {
     for ((_, count), (_, more)) in sum.buckets.iter_mut().zip(&more.buckets) {
         *count = count.saturating_add(*more);

@@ -1,11 +1,11 @@
-//! Metrics of requests to Git repositories.
+//! Metrics for requests to Git repositories.
 
 use tidegate_service::applications::{ApplicationService, RepositoryRequests, RequestKind};
 
 use super::definitions::{GIT_DURATION, GIT_FETCH_FAILURES, GIT_LIST_FAILURES, GIT_REQUEST};
 use super::text_format::MetricsText;
 
-/// Writes the number and duration of requests by repository and kind.
+/// Writes the number and duration of requests, by repository and kind.
 pub(super) fn write_repository_metrics(text: &mut MetricsText, service: &ApplicationService) {
     let all = service.git_requests();
     let mut requests = text.start_metric(GIT_REQUEST);

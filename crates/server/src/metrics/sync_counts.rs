@@ -1,4 +1,4 @@
-//! Finished operations of applications, counted in the same way as in Argo CD.
+//! Finished operations of applications, counted in the same way as by Argo CD.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use tidegate_model::argo::Time;
 use tidegate_service::applications::store::AppKey;
 use tidegate_service::summaries::ApplicationSummary;
 
-/// Counts by application. The counts of removed applications are dropped.
+/// Counts, by application. The counts of removed applications are dropped.
 pub(crate) struct SyncCounts {
     /// Operations that ended before this time are ignored.
     since: Time,
@@ -19,7 +19,7 @@ pub(crate) struct SyncCounts {
 pub(crate) struct ApplicationCounts {
     pub project: String,
     pub cluster: String,
-    /// Number by outcome and dry run.
+    /// Number of operations, by outcome and dry run.
     pub outcomes: BTreeMap<(String, bool), u64>,
     pub total_seconds: u64,
     /// End time of the last operation that was counted.
@@ -32,7 +32,8 @@ impl SyncCounts {
         Self { since: since.into(), applications: BTreeMap::new() }
     }
 
-    /// Updates the state of an application and its dry-run flag. The operation may have ended before it was first observed.
+    /// Updates an application's state and dry-run flag. The operation may already have ended when it is first
+    /// observed.
     pub fn record_application(&mut self, key: &AppKey, line: Option<(&ApplicationSummary, bool)>) {
         let Some((line, dry_run)) = line else {
             self.applications.remove(key);

@@ -12,7 +12,7 @@ pub(crate) const MEDIA_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Labels of a sample.
 pub(crate) type Labels<'a> = &'a [(&'a str, &'a str)];
 
-/// The text that is being built.
+/// Text of the metrics written so far.
 #[derive(Default)]
 pub(crate) struct MetricsText(String);
 
@@ -42,9 +42,9 @@ impl SampleWriter<'_> {
         self.write_line("", labels, None, value);
     }
 
-    /// Adds a whole number.
+    /// Adds an integer.
     pub fn add_count(&mut self, labels: Labels<'_>, value: u64) {
-        // Above 2^53, the last digits are lost, but counters never reach that value.
+        // Numbers above 2^53 lose their last digits, but counters never reach that value.
         self.add(labels, value as f64);
     }
 
@@ -83,7 +83,7 @@ impl SampleWriter<'_> {
         let _ = writeln!(self.text, " {value}");
     }
 }
-/// Converts a count. Above 2^53, the last digits are lost, but counters never reach that value.
+/// Converts a count. Numbers above 2^53 lose their last digits, but counters never reach that value.
 fn count_to_f64(count: u64) -> f64 {
     count as f64
 }

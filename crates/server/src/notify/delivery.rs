@@ -1,4 +1,4 @@
-//! A single attempt to post a notification.
+//! A single attempt to deliver a notification.
 
 use bytes::Bytes;
 use hmac::{Hmac, KeyInit as _, Mac as _};
@@ -19,7 +19,7 @@ const SIGNATURE_HEADER: HeaderName = HeaderName::from_static("x-tidegate-signatu
 /// Result of an attempt.
 pub(super) enum DeliveryResult {
     Accepted,
-    /// The target has permanently rejected the notification.
+    /// The target permanently rejected the notification.
     Rejected(String),
     /// The target may accept the notification later.
     RetryLater(String),
@@ -41,13 +41,14 @@ pub(super) async fn post_once(
     }
 }
 
-/// Interprets the response status. Redirects are not followed, because a signed message is meant only for the
-/// configured target.
+/// Interprets the response status. Redirects are not followed, because a signed message is intended only for
+/// the configured target.
 fn classify_status(status: StatusCode) -> DeliveryResult {
     let reason = format!("the response has status {}", status.as_u16());
     match status.as_u16() {
         200..=299 => DeliveryResult::Accepted,
-        // Too early, too many requests, or not authorized yet, which an administrator may fix.
+        // The notification was too early, there were too many requests, or the sender isn't authorized yet,
+        // which an administrator may fix.
         401 | 403 | 404 | 408 | 409 | 425 | 429 => DeliveryResult::RetryLater(reason),
         300..=499 => DeliveryResult::Rejected(reason),
         _ => DeliveryResult::RetryLater(reason),
@@ -72,8 +73,8 @@ fn build_request(target: &Target, notification: &Notification) -> Result<Request
     Ok(request)
 }
 
-/// Signs a message. The signature covers the time as well, so that a third party cannot replay an old message
-/// as a new one.
+/// Signs a message. The signature also covers the time, so that a third party cannot replay an old message as
+/// a new one.
 fn sign(secret: &[u8], at: &str, body: &[u8]) -> Result<String, String> {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).map_err(|error| error.to_string())?;
     mac.update(at.as_bytes());

@@ -1,11 +1,13 @@
 //! Notifications about the start, end and missed deadlines of operations, posted to webhooks and chats.
 //!
 //! ```text
-//! Engine::all_events ──▶ should_notify ──▶ Notification ──▶ post_once until accepted ──▶ SubscriberProgress::write
+//! Engine::all_events ──▶ should_notify ──▶ Notification ──▶ post_once until accepted ──▶
+//! SubscriberProgress::write
 //! ```
 //!
-//! Progress is written to disk after a target has accepted a notification. Each notification is therefore
-//! sent at least once, even if the process crashes; its ID identifies repetitions. A target that does not
+//! The progress is written to disk once a target has accepted a notification. Each notification is therefore
+//! sent at least once, even if the process crashes; recipients recognize duplicates by the ID. A target that
+//! does not
 //! accept notifications does not delay other targets, because the operation log contains the missed events.
 
 mod delivery;
@@ -27,21 +29,21 @@ use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
 pub use self::targets::{Targets, TargetsError};
 
-/// Delay before a notification is sent again. The delay doubles each time.
+/// Delay before a notification is sent again. It doubles after each attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(300);
-/// Maximum number of irrelevant events before the progress is written to disk.
+/// Maximum number of events without a notification before the progress is written to disk.
 const SKIPPED_EVENTS_MAX: u32 = 64;
 
-/// Running notifications, which stop when this value is dropped.
+/// Running notifiers for all targets. Dropping this value stops them.
 pub struct Notifier {
     _tasks: JoinSet<()>,
 }
 
 impl Notifier {
-    /// Starts to notify all targets of events that they have not received yet. `folder` stores the progress
-    /// of each target. A target without stored progress starts with new events. The progress of a removed
-    /// target is deleted, so a target that is added again does not receive earlier events.
+    /// Starts notifying all targets of events that they have not received yet. `folder` stores each target's
+    /// progress. A target without stored progress only receives new events. The progress of a removed target
+    /// is deleted, so a target that is added again does not receive earlier events.
     ///
     /// # Errors
     ///

@@ -36,7 +36,7 @@ impl NotificationKind {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Notification {
-    /// ID of the notification. The ID remains the same when the notification is sent again.
+    /// ID of the notification. It remains the same when the notification is sent again.
     pub id: String,
     pub event: NotificationKind,
     pub application: String,
@@ -47,7 +47,7 @@ pub(crate) struct Notification {
     pub text: String,
 }
 
-/// Returns the notification kind of an event; `None` for most events.
+/// Returns the kind of notification to send for an event, or `None`, as for most events.
 pub(crate) fn notification_kind(event: &Event) -> Option<NotificationKind> {
     match &event.what {
         EventKind::Accepted => Some(NotificationKind::Started),
@@ -85,7 +85,7 @@ impl Notification {
         })
     }
 
-    /// Returns the body for Slack-compatible chats. Markup and mentions in the text are escaped.
+    /// Returns the message body for Slack-compatible chats. Escapes markup and mentions in the text.
     pub fn chat_body(&self) -> Value {
         let plain = self.text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         json!({"text": format!("{plain} (operation {})", self.operation)})

@@ -82,12 +82,12 @@ struct TargetEntry {
     applications: Vec<String>,
 }
 
-/// Kinds of notifications that a target receives by default.
+/// Kinds of notifications that targets receive by default.
 const DEFAULT_EVENTS: [NotificationKind; 2] = [NotificationKind::Failed, NotificationKind::Deadline];
-/// Maximum length of an invalid word that errors quote.
+/// Maximum length of an invalid word that is quoted in an error.
 const QUOTED_WORD_MAX: usize = 32;
 
-/// Parses the words of `on`.
+/// Parses the words in the `on` field.
 fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String> {
     let Some(on) = on else { return Ok(DEFAULT_EVENTS.to_vec()) };
     let known = || NotificationKind::ALL.map(NotificationKind::as_str).join(", ");
@@ -96,7 +96,7 @@ fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String
     }
     let read = |word: &String| {
         NotificationKind::ALL.into_iter().find(|what| what.as_str() == word).ok_or_else(|| {
-            // Any other text may be a secret that a user entered in the wrong place.
+            // Text of any other form may be a secret that a user entered in the wrong place.
             let is_word =
                 word.len() <= QUOTED_WORD_MAX && word.chars().all(|c| c.is_ascii_alphabetic() || c == '-');
             let which = if is_word { format!(" {word:?}") } else { String::new() };
@@ -107,11 +107,11 @@ fn parse_events(on: Option<Vec<String>>) -> Result<Vec<NotificationKind>, String
 }
 
 impl Targets {
-    /// Reads the file.
+    /// Reads the targets from a file.
     pub fn read(path: &Path) -> Result<Self, TargetsError> {
         let wrong = |why: String| TargetsError { path: path.to_owned(), why };
         let text = read_file(path).map_err(wrong)?;
-        // The parser's message may quote an address, which may be a secret, so only the position is reported.
+        // The parser's message may quote an address, which may be a secret. Report only the position.
         let written: TargetsFile = serde_saphyr::from_str(&text).map_err(|error| {
             let place =
                 error.location().map(|place| format!(" at line {}", place.line())).unwrap_or_default();
@@ -171,7 +171,7 @@ fn parse_target(written: TargetEntry) -> Result<Target, String> {
 }
 
 impl Target {
-    /// Returns true if the target is notified of an event.
+    /// Returns true if the target should be notified of an event.
     pub fn should_notify(&self, event: &Event) -> bool {
         notification_kind(event).is_some_and(|what| self.events.contains(&what))
             && (self.applications.is_empty()

@@ -1,7 +1,7 @@
 //! Validation of ID tokens.
 //!
-//! A library checks the signature. This module strictly checks the required claims: it rejects a claim of the
-//! wrong type.
+//! A library checks the signature. This module checks the required claims strictly, and rejects a claim that
+//! has the wrong type.
 
 use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyAlgorithm, PublicKeyUse};
 use jsonwebtoken::{
@@ -51,7 +51,7 @@ struct KeySetDocument {
 }
 
 impl KeySet {
-    /// Parses a key set. Skips keys that this program cannot use for signatures, including unknown key types.
+    /// Parses a key set. Skips keys that Tidegate cannot use for signatures, including unknown key types.
     pub fn parse(text: &[u8]) -> Option<Self> {
         let written: KeySetDocument = serde_json::from_slice(text).ok()?;
         let read = |value| -> Option<PublicKey> {
@@ -71,8 +71,8 @@ impl KeySet {
         Some(Self(written.keys.into_iter().take(KEYS_MAX).filter_map(read).collect()))
     }
 
-    /// Returns the key that a token specifies. A token that doesn't specify a key is accepted if there is
-    /// only one possible key.
+    /// Returns the key that a token specifies. If the token doesn't specify a key, there must be exactly one
+    /// suitable key.
     fn find_key(&self, header: &Header) -> Option<&PublicKey> {
         let fits = |key: &&PublicKey| {
             key.key.family() == header.alg.family()
@@ -86,7 +86,7 @@ impl KeySet {
     }
 }
 
-/// Checks that the key is on the algorithm's curve, based on the length of its point.
+/// Checks that the key belongs to the algorithm's curve, based on the length of its point.
 fn is_on_curve(key: &DecodingKey, algorithm: Algorithm) -> bool {
     let bytes = key.try_get_as_bytes().map_or(0, <[u8]>::len);
     match algorithm {
@@ -110,11 +110,11 @@ pub(super) struct ExpectedClaims<'a> {
     pub issuer: &'a str,
     pub client_id: &'a str,
     pub nonce: &'a str,
-    /// Algorithms that the provider announces.
+    /// Algorithms that the provider advertises.
     pub algorithms: &'a [String],
 }
 
-/// Reason why a token is rejected. The reason never contains a part of the token.
+/// Reason why a token is rejected. It never contains any part of the token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum TokenError {
     #[error("is not a signed token")]
@@ -149,7 +149,7 @@ pub(super) fn validate_token(
     if token.len() > TOKEN_MAX {
         return Err(TokenError::Malformed);
     }
-    // Unknown algorithms, including `none`, cannot even be parsed.
+    // The library cannot even parse unknown algorithms, including `none`.
     let header = decode_header(token).map_err(|error| match error.kind() {
         jsonwebtoken::errors::ErrorKind::Json(_) => TokenError::UnsupportedAlgorithm,
         _ => TokenError::Malformed,
@@ -158,7 +158,7 @@ pub(super) fn validate_token(
     if !ACCEPTED_ALGORITHMS.contains(&header.alg) || !expected.algorithms.contains(&name) {
         return Err(TokenError::UnsupportedAlgorithm);
     }
-    // This program doesn't support any critical extensions.
+    // Tidegate doesn't support any critical extensions.
     if header.crit.is_some() {
         return Err(TokenError::Malformed);
     }
@@ -209,7 +209,7 @@ fn check_claims(claims: &Claims, expected: &ExpectedClaims<'_>, now_seconds: u64
     }
 }
 
-/// Returns a timestamp in seconds. Some providers include fractions of a second.
+/// Returns a timestamp in seconds. Some providers send fractions of a second.
 fn timestamp_seconds(value: &Value) -> Option<u64> {
     let parts = || value.as_f64()?.trunc().to_string().parse().ok();
     value.as_u64().or_else(parts)

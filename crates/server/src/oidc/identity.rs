@@ -1,13 +1,13 @@
-//! Identity of a user, derived from the provider's claims.
+//! A user's identity, derived from the provider's claims.
 
 use serde_json::{Map, Value};
 
 /// Claims that a provider makes about a user.
 pub(super) type Claims = Map<String, Value>;
 
-/// Prefix of the names of users who signed in with a provider. Token names cannot contain a colon.
+/// Prefix for the names of users who signed in with a provider. Token names cannot contain a colon.
 pub(crate) const MARK: &str = "oidc:";
-/// Default claims for the name. The first claim that is present is used.
+/// Default claims for the user name. The first claim that is present is used.
 const DEFAULT_NAME_CLAIMS: [&str; 3] = ["preferred_username", EMAIL_CLAIM, SUBJECT_CLAIM];
 const EMAIL_CLAIM: &str = "email";
 const EMAIL_VERIFIED_CLAIM: &str = "email_verified";
@@ -39,7 +39,7 @@ impl ClaimNames {
         Self { name, groups: groups.unwrap_or_else(|| GROUPS_CLAIM.to_owned()) }
     }
 
-    /// Returns true if these claims are incomplete, because the groups or a readable name is missing.
+    /// Returns true if the claims don't include the groups or a readable name.
     pub fn needs_more_claims(&self, claims: &Claims) -> bool {
         let is_named = match &self.name {
             Some(claim) => claims.contains_key(claim),
@@ -50,7 +50,7 @@ impl ClaimNames {
         !is_named || !claims.contains_key(&self.groups)
     }
 
-    /// Returns the name of a user.
+    /// Returns the user's name.
     pub fn name(&self, claims: &Claims) -> Result<String, NameError> {
         let said = |claim: &str| claims.get(claim).and_then(Value::as_str);
         let is_unverified = match claims.get(EMAIL_VERIFIED_CLAIM) {
@@ -73,7 +73,7 @@ impl ClaimNames {
         is_readable.then(|| name.to_owned()).ok_or(NameError::Invalid)
     }
 
-    /// Returns the groups of a user. The claim may be a list or a single value.
+    /// Returns the user's groups. The claim may be a list or a single value.
     pub fn groups(&self, claims: &Claims) -> Vec<String> {
         match claims.get(&self.groups) {
             Some(Value::String(one)) => vec![one.clone()],
@@ -85,7 +85,8 @@ impl ClaimNames {
     }
 }
 
-/// Returns true if a character is visible and does not move other characters, so that two names cannot look alike.
+/// Returns true if a character is visible and does not affect the position of other characters. Otherwise,
+/// two different names could look alike.
 pub(super) fn is_visible(c: char) -> bool {
     let is_format = matches!(
         c,

@@ -8,10 +8,11 @@
 //!                     └──▶ Provider: token endpoint, keys, userinfo
 //! ```
 //!
-//! `settings` contains the provider and the roles, and `pending_logins` the logins in progress. `provider`
-//! sends requests, `id_token` validates the responses, and `identity` derives the user name. A successful
-//! sign-in opens the same kind of session as a token. Apart from that, the API does not accept credentials
-//! from a provider.
+//! `settings` contains the provider and the roles, and `pending_logins` contains the logins in progress.
+//! `provider` sends requests, `id_token` validates the responses, and `identity` derives the user name. A
+//! successful
+//! sign-in opens the same kind of session as a token. The API does not accept a
+//! provider's credentials in any other way.
 
 mod id_token;
 mod identity;
@@ -43,7 +44,7 @@ pub(crate) use sign_in_error::SignInError;
 pub(crate) const CALLBACK: &str = "/api/v1/session/oidc/callback";
 /// Maximum number of concurrent requests to the provider.
 const CONCURRENT_REQUESTS_MAX: usize = 16;
-/// View to show after sign-in if the requested view does not exist.
+/// View shown after signing in if the requested view does not exist.
 const DEFAULT_VIEW: &str = "/";
 
 /// Sign-in with an OpenID provider.
@@ -61,7 +62,7 @@ pub(crate) struct LoginRedirect {
     pub is_secure: bool,
 }
 
-/// Query parameters of the redirect back from the provider.
+/// Query parameters with which the provider redirects the user back.
 #[derive(Debug, Default)]
 pub(crate) struct CallbackParameters {
     pub code: Option<String>,
@@ -74,13 +75,13 @@ pub(crate) struct CallbackParameters {
 #[derive(Debug)]
 pub(crate) struct CompletedLogin {
     pub person: Person,
-    /// Requested view.
+    /// View to show after signing in.
     pub next: String,
     pub is_secure: bool,
 }
 
 impl Oidc {
-    /// Reads the settings. `is_here` is true if the service listens only on this machine.
+    /// Reads the settings. `is_here` is true if the service only listens on this machine.
     pub fn load(path: &Path, is_here: bool, limits: &Limits) -> Result<Self, ServerError> {
         let settings = OidcSettings::read(path, is_here)?;
         let provider = Provider::new(&settings, limits)
@@ -115,7 +116,7 @@ impl Oidc {
         }
     }
 
-    /// Starts a login for a client that uses this host name; `next` is the view to show after the login.
+    /// Starts a login for a client that uses the given host name. `next` is the view to show after the login.
     pub async fn start_login(
         &self,
         (host, is_tls): (&str, bool),
@@ -140,7 +141,8 @@ impl Oidc {
         Ok(LoginRedirect { location, browser_secret: departure.browser_secret, is_secure })
     }
 
-    /// Returns the origin of the page for a client that uses this host name. An unknown host could belong to an attacker.
+    /// Returns the page's origin for a client that uses the given host name. Rejects an unknown host, because
+    /// it could belong to an attacker.
     fn page_origin(&self, host: &str, is_tls: bool) -> Result<String, SignInError> {
         if let Some(url) = &self.settings.url {
             let (scheme, authority) = (url.scheme_str().unwrap_or("https"), url.authority());
@@ -157,7 +159,7 @@ impl Oidc {
         if is_home { Ok(format!("{scheme}://{host}")) } else { Err(SignInError::UnknownAddress) }
     }
 
-    /// Finishes a login. Checks that the browser is the one that started the login, and that the user has a
+    /// Completes a login. Checks that the login was started in the same browser, and that the user has a
     /// role.
     pub async fn finish_login(
         &self,

@@ -1,7 +1,8 @@
 //! Logins in progress.
 //!
-//! Each login is identified by a random value in the redirect (`state`) and by a secret in a browser cookie, so that a login
-//! cannot be completed in another browser. Logins are stored only in memory and can be completed only once.
+//! Each login is identified by a random value in the redirect (`state`) and by a secret in a browser cookie.
+//! A login therefore cannot be completed in another browser. Logins are stored only in memory and can be
+//! completed only once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -27,19 +28,19 @@ pub(super) struct PendingLogin {
     browser_secret: String,
     pub nonce: String,
     pub verifier: String,
-    /// Address to which the provider redirects the user.
+    /// Address to which the provider redirects the user back.
     pub redirect_uri: String,
     /// View to show after the login.
     pub next: String,
     started_at: Instant,
 }
 
-/// Parameters of a new login.
+/// Parameters for a new login.
 pub(super) struct LoginParameters {
     pub state: String,
     pub browser_secret: String,
     pub nonce: String,
-    /// PKCE challenge, which proves knowledge of the verifier without revealing it.
+    /// PKCE challenge, which allows the client to prove that it has the verifier without revealing it.
     pub challenge: String,
 }
 
@@ -73,8 +74,8 @@ impl PendingLogins {
         Some(departure)
     }
 
-    /// Completes the login with this `state` in this browser, unless the login has expired or was already
-    /// completed. A request from another browser does not end the login.
+    /// Completes the login with the given `state` in the given browser, unless the login has expired or was
+    /// already completed. A request from another browser does not end the login.
     pub fn complete(&self, state: &str, browser: &str, now: Instant) -> Option<PendingLogin> {
         let mut all = self.lock_logins();
         let key = state_digest(state);
@@ -90,7 +91,7 @@ impl PendingLogin {
     }
 }
 
-/// Returns the PKCE challenge of a verifier (RFC 7636, S256).
+/// Returns a verifier's PKCE challenge (RFC 7636, S256).
 fn pkce_challenge(verifier: &str) -> String {
     BASE64_URL_SAFE_NO_PAD.encode(Sha256::digest(verifier.as_bytes()))
 }

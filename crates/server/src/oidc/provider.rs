@@ -1,7 +1,7 @@
-//! Client of the provider: endpoints, keys and claims.
+//! Client for the OpenID provider: endpoints, keys and claims.
 //!
-//! The client does not follow redirects, limits the size and time of each response, and uses TLS for all
-//! requests unless the provider is on this machine.
+//! The client does not follow redirects and limits the size and duration of each response. It uses TLS for
+//! all requests, unless the provider is on this machine.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ use crate::limits::Limits;
 
 /// Path of the provider's metadata.
 const DISCOVERY: &str = "/.well-known/openid-configuration";
-/// Signature algorithm that providers use by default.
+/// Signature algorithm that providers use if their metadata doesn't list any.
 const DEFAULT_ALGORITHM: &str = "RS256";
 const BASIC: &str = "client_secret_basic";
 /// Name of the token endpoint in errors.
@@ -39,10 +39,10 @@ const TOKEN_ENDPOINT: &str = "token endpoint";
 const POST: &str = "client_secret_post";
 /// Lifetime of cached metadata and keys.
 const CACHE_LIFETIME: Duration = Duration::from_secs(60 * 60);
-/// Maximum length of a word from the provider that messages quote.
+/// Maximum length of a word from the provider that is quoted in messages.
 const QUOTED_WORD_MAX: usize = 64;
 
-/// Error of a request to the provider. The error never contains a secret or a token.
+/// Error from a request to the provider. It never contains a secret or a token.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ProviderError {
     /// The response is invalid.
@@ -54,7 +54,7 @@ pub(crate) enum ProviderError {
     /// The ID token is invalid.
     #[error("the provider's ID token {0}")]
     InvalidIdToken(#[from] TokenError),
-    /// An internal problem of the service. Only the administrator may see the reason.
+    /// An internal problem in the service. Only the administrator may see the reason.
     #[error("internal error of this service; see its log")]
     Internal,
 }
@@ -66,7 +66,7 @@ impl From<ServerError> for ProviderError {
     }
 }
 
-/// Metadata of a provider.
+/// A provider's metadata.
 #[derive(Debug, Deserialize)]
 struct Metadata {
     issuer: String,
@@ -82,7 +82,7 @@ struct Metadata {
     authorization_response_iss_parameter_supported: bool,
 }
 
-/// Endpoints of a provider.
+/// A provider's endpoints.
 pub(super) struct Endpoints {
     authorization: String,
     token: Uri,
@@ -95,19 +95,19 @@ pub(super) struct Endpoints {
     pub has_issuer_parameter: bool,
 }
 
-/// Cached data about a provider, and its age.
+/// Cached data about a provider, and when it was fetched.
 #[derive(Default)]
 struct ProviderCache {
     endpoints: Option<(Arc<Endpoints>, Instant)>,
     keys: Option<(Arc<KeySet>, Instant)>,
 }
 
-/// Parameters of the redirect from the provider, together with the parameters of the login.
+/// Parameters from the provider's redirect, together with the login's own parameters.
 pub(super) struct CodeExchange<'a> {
     pub code: &'a str,
     pub verifier: &'a str,
     pub nonce: &'a str,
-    /// Address to which the provider redirected the user.
+    /// Address to which the provider redirected the user back.
     pub redirect_uri: &'a str,
 }
 
@@ -132,7 +132,8 @@ impl Provider {
         Ok(Self { client, limits: limits.clone(), cache: Mutex::default() })
     }
 
-    /// Returns the endpoints. Fetches the metadata once an hour; uses the cached metadata if the provider does not respond.
+    /// Returns the endpoints. Fetches the metadata once an hour. If the provider does not respond, uses the
+    /// cached metadata.
     pub async fn endpoints(&self, settings: &OidcSettings) -> Result<Arc<Endpoints>, ProviderError> {
         let mut known = self.cache.lock().await;
         let now = Instant::now();
@@ -205,7 +206,7 @@ impl Provider {
         format!("{}{joint}{}", endpoints.authorization, query.finish())
     }
 
-    /// Returns the claims about a user whom the provider has redirected to us.
+    /// Returns the claims about a user who was redirected back by the provider.
     pub async fn fetch_claims(
         &self,
         settings: &OidcSettings,
@@ -224,7 +225,7 @@ impl Provider {
                 let why = "has a different subject".to_owned();
                 return Err(ProviderError::InvalidResponse { what, why });
             }
-            // Signed claims take precedence.
+            // Claims in the signed ID token take precedence.
             for (claim, value) in more {
                 claims.entry(claim).or_insert(value);
             }
@@ -240,7 +241,7 @@ impl Provider {
     ) -> Result<TokenResponse, ProviderError> {
         let what = TOKEN_ENDPOINT;
         let (status, body) = self.send(what, token_request(settings, endpoints, returned)?).await?;
-        // A rejection contains an error code.
+        // If the provider rejected the request, the body contains an error code.
         if status.is_client_error() {
             let refusal: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
             let word = plain_word(&refusal.error).map_or_else(|| status.as_u16().to_string(), str::to_owned);
@@ -249,7 +250,8 @@ impl Provider {
         parse_response(what, check_status(what, status, body)?)
     }
 
-    /// Returns the claims of the ID token if it is valid. Fetches the keys again if the token's key is unknown.
+    /// Returns the ID token's claims if the token is valid. Fetches the keys again if the token's key is
+    /// unknown.
     async fn verify_id_token(
         &self,
         settings: &OidcSettings,
@@ -269,8 +271,8 @@ impl Provider {
         }
     }
 
-    /// Returns the provider's keys. Fetches them once an hour, and again at a limited rate if a key is
-    /// missing.
+    /// Returns the provider's keys. Fetches them once an hour, and additionally, at a limited rate, if a key
+    /// is missing.
     async fn keys(&self, endpoints: &Endpoints, is_missed: bool) -> Result<Arc<KeySet>, ProviderError> {
         let mut known: MutexGuard<'_, ProviderCache> = self.cache.lock().await;
         let now = Instant::now();
@@ -297,7 +299,7 @@ impl Provider {
         check_status(what, status, body)
     }
 
-    /// Sends a request with limits on size and time.
+    /// Sends a request. Limits the response's size and duration.
     async fn send(
         &self,
         what: &'static str,
@@ -326,27 +328,27 @@ impl Provider {
     }
 }
 
-/// Response to the exchange of a code.
+/// Response of the token endpoint.
 #[derive(Deserialize)]
 struct TokenResponse {
     id_token: String,
     access_token: Option<String>,
 }
 
-/// Error response.
+/// Error response from the provider.
 #[derive(Default, Deserialize)]
 struct ErrorResponse {
     error: String,
 }
 
-/// Returns a text from the provider if it is a plain word, which is safe to quote.
+/// Returns `text` if it is a plain word, which is safe to quote.
 pub(super) fn plain_word(text: &str) -> Option<&str> {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/".contains(c);
     (!text.is_empty() && text.len() <= QUOTED_WORD_MAX && text.chars().all(is_plain)).then_some(text)
 }
 
-/// Returns the request that exchanges a code for tokens, with the client authentication that the provider
-/// supports.
+/// Returns the request that exchanges a code for tokens. Uses a client authentication method that the
+/// provider supports.
 fn token_request(
     settings: &OidcSettings,
     endpoints: &Endpoints,
@@ -378,7 +380,7 @@ fn token_request(
     Ok(request)
 }
 
-/// Returns the client authentication header. RFC 6749 requires form encoding of both parts first.
+/// Returns the client authentication header. RFC 6749 requires both parts to be form-encoded first.
 fn basic_authorization(client_id: &str, secret: &str) -> String {
     let [client_id, secret] =
         [client_id, secret].map(|text| byte_serialize(text.as_bytes()).collect::<String>());

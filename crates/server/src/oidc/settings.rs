@@ -50,15 +50,15 @@ pub(crate) struct OidcSettings {
     /// Display name of the provider.
     pub name: String,
     pub client_id: String,
-    /// File with the client secret; `None` for a public client.
+    /// File that contains the client secret, or `None` for a public client.
     secret_file: Option<PathBuf>,
-    /// Scheme and authority of the page; `None` if the page is on this machine, which may be opened under any
-    /// of its names.
+    /// Scheme and authority of the page. `None` if the page is on this machine, where users may open it under
+    /// any of the machine's names.
     pub url: Option<Uri>,
-    /// Scopes to request; `None` for the default.
+    /// Scopes to request, or `None` for the default.
     scopes: Option<Vec<String>>,
     pub claim_names: ClaimNames,
-    /// Trusted certificate authorities in PEM; `None` for the system's authorities.
+    /// Trusted certificate authorities in PEM, or `None` for the system's authorities.
     pub authorities: Option<String>,
     pub session_lifetime: Duration,
     pub roles: Roles,
@@ -73,7 +73,7 @@ pub(crate) struct Roles {
 }
 
 impl Roles {
-    /// Returns the highest role of a user according to name and groups.
+    /// Returns a user's highest role, based on the name and the groups.
     pub fn find_role(&self, name: &str, groups: &[String]) -> Option<Role> {
         let by_groups = groups.iter().filter_map(|group| self.groups.get(group));
         by_groups.chain(self.people.get(name)).max().copied()
@@ -97,11 +97,11 @@ struct SettingsFile {
 }
 
 impl OidcSettings {
-    /// Reads a file. `is_here` is true if the service listens only on this machine.
+    /// Reads the settings. `is_here` is true if the service only listens on this machine.
     pub fn read(path: &Path, is_here: bool) -> Result<Self, ServerError> {
         let wrong = |why: String| ServerError::InvalidOidc { path: path.to_owned(), why };
         let text = read_file(path, "other users could give themselves a role")?;
-        // The parser's message may quote a line that contains a misplaced secret, so only the position is reported.
+        // The parser's message may quote a line that contains a misplaced secret. Report only the position.
         let read: Value = serde_saphyr::from_str(&text).map_err(|error| {
             let place =
                 error.location().map(|place| format!(" at line {}", place.line())).unwrap_or_default();
@@ -156,8 +156,7 @@ impl OidcSettings {
                     .to_owned(),
             );
         }
-        // Users can choose the values of some default claims themselves, and could thus impersonate another
-        // user.
+        // Users can choose the values of some default claims and could therefore impersonate another user.
         if !roles.people.is_empty() && written.name_claim.is_none() {
             return Err("nameClaim: missing; it is required by roles.people: set it to a claim that is unique for each \
                  person, such as sub or email"
@@ -206,7 +205,7 @@ impl OidcSettings {
     }
 }
 
-/// Returns the content of a file. Other users must not be able to write to the file.
+/// Returns the content of a file. Rejects a file that other users can write to.
 fn read_file(path: &Path, why: &'static str) -> Result<String, ServerError> {
     let wrong = |source| ServerError::ReadFile { path: path.to_owned(), source };
     let found = fs::metadata(path).map_err(wrong)?;
@@ -235,7 +234,7 @@ fn parse_session_lifetime(text: Option<&str>) -> Result<Duration, String> {
     }
 }
 
-/// Parses the address of a provider or of one of its endpoints.
+/// Parses the address of a provider, or of one of its endpoints.
 pub(super) fn parse_server_url(text: &str) -> Result<Uri, String> {
     let uri: Uri = text.parse().map_err(|_| "invalid URL".to_owned())?;
     let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
@@ -261,7 +260,7 @@ fn parse_issuer(text: &str) -> Result<Uri, String> {
     }
 }
 
-/// Parses the address of the page, in the form that browsers use.
+/// Parses the page's address into the format that browsers use.
 fn parse_page_url(text: &str) -> Result<Uri, String> {
     let uri = parse_server_url(text)?;
     if !matches!(uri.path_and_query().map_or("/", http::uri::PathAndQuery::as_str), "" | "/") {

@@ -7,26 +7,26 @@ use http::{Response, StatusCode};
 use super::identity::{NameError, is_visible};
 use super::provider::ProviderError;
 
-/// Content security policy: only our own styles and images.
+/// Content security policy that only allows Tidegate's own styles and images.
 const CSP: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 /// Maximum number of groups to list.
 const GROUPS_MAX: usize = 20;
 
-/// Reason for a failed sign-in.
+/// Reason why a sign-in failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SignInError {
     /// The request did not come from the page.
     #[error("The sign-in was not started by the page of this service.")]
     CrossSite,
-    /// The user opened the service under a different name than the login requires.
+    /// The user opened the service under a name that differs from the configured one.
     #[error("Sign-in is available only at {0}, and you opened another address.")]
     WrongAddress(String),
     /// The user opened the service under a name that is not configured.
     #[error("The address that you opened is not configured as the address of this service.")]
     UnknownAddress,
-    /// The login is not in progress or has expired.
+    /// The login has expired or was already completed.
     #[error(
         "This sign-in has expired or was already used. A sign-in is valid once, for ten minutes, in the browser that started it."
     )]
@@ -49,7 +49,7 @@ pub(crate) enum SignInError {
         describe_groups(groups)
     )]
     NoRole { name: String, who: String, groups: Vec<String> },
-    /// Too many logins are in progress.
+    /// Too many logins are already in progress.
     #[error("Too many sign-ins are in progress.")]
     Busy,
 }

@@ -1,4 +1,4 @@
-//! The web page: files that are embedded in the program. The page loads its data from the API.
+//! The web page, whose files are embedded in the binary. The page loads its data from the API.
 
 mod files;
 mod views;
@@ -22,14 +22,14 @@ pub(crate) use views::is_view;
 /// Label under which the metrics count page files.
 const METRICS_LABEL: &str = "page";
 
-/// Content security policy: only the page's own scripts and styles, and requests to this service. Text can never become code,
-/// because scripts are not allowed to create markup from text.
+/// Content security policy that allows only the page's own scripts and styles, and requests to this service.
+/// Text can never become code, because scripts are not allowed to create markup from text.
 const CSP: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// Security headers of every page file.
+/// Security headers for every page file.
 const SECURITY_HEADERS: [(HeaderName, HeaderValue); 4] = [
     (header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(CSP)),
-    // Browsers may cache the response, but must validate it on each use.
+    // Browsers may cache the response, but must revalidate it on each use.
     (header::CACHE_CONTROL, HeaderValue::from_static("no-cache")),
     (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
     (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
@@ -51,15 +51,15 @@ pub(crate) fn add_routes(mut router: Router, middleware: &Arc<Middleware>) -> Ro
     router
 }
 
-/// Returns true if a user has opened an address in a browser. For an unknown address, browsers and programs
-/// receive different responses.
+/// Returns true if a user opened the address in a browser. Browsers and programs receive different responses
+/// for an unknown address.
 pub(crate) fn is_navigation(request: &Request<Body>) -> bool {
     let accepted = request.headers().get_all(header::ACCEPT);
     let takes_pages = accepted.iter().any(|one| one.to_str().is_ok_and(|one| one.contains("text/html")));
     takes_pages && request.method() == Method::GET && !request.uri().path().starts_with("/api/")
 }
 
-/// Returns the page for an unknown address. The page itself displays that the address was not found.
+/// Returns the page for an unknown address. The page itself tells the user that nothing was found.
 pub(crate) fn not_found_page() -> Response<Body> {
     let mut answer = file_response(&INDEX, "", &HeaderMap::new());
     *answer.status_mut() = StatusCode::NOT_FOUND;

@@ -1,6 +1,6 @@
 //! Views of the page.
 
-/// Paths of views. All paths return the same file, and the page itself evaluates the path.
+/// Paths of the views. All paths return the same file, and the page itself interprets the path.
 pub(super) const VIEWS: [&str; 7] = [
     "/",
     "/applicationsets",
@@ -13,10 +13,10 @@ pub(super) const VIEWS: [&str; 7] = [
 /// Maximum length of a view's address in bytes.
 pub(super) const VIEW_MAX: usize = 2048;
 
-/// Returns true if a path with its query is the address of a view, rather than of another host, a file or an
-/// API request.
+/// Returns true if a path with a query is the address of a view. Addresses of other hosts, files and API
+/// requests are not.
 pub(crate) fn is_view(target: &str) -> bool {
-    // Browsers convert some other characters to a slash, or remove them.
+    // Browsers convert some other characters to slashes or remove them.
     let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\\#\"<>^`{|}".contains(&byte);
     let (path, _) = target.split_once('?').unwrap_or((target, ""));
     let is_up = |part: &str| matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..");

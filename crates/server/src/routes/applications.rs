@@ -1,4 +1,4 @@
-//! Routes of applications: views and actions.
+//! Routes for applications: views and actions.
 
 use http::StatusCode;
 use schemars::{JsonSchema, SchemaGenerator};
@@ -29,7 +29,7 @@ use crate::route::{
     post_route,
 };
 
-/// Returns the routes of applications.
+/// Returns the routes for applications.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
@@ -123,7 +123,7 @@ const ROLLBACK: &str = "/api/v1/applications/{namespace}/{name}/rollback";
 const TERMINATE: &str = "/api/v1/applications/{namespace}/{name}/terminate";
 const REFRESH: &str = "/api/v1/applications/{namespace}/{name}/refresh";
 
-/// Filter and order of applications.
+/// Filter and sort order for applications.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
@@ -132,7 +132,8 @@ struct ListQuery {
     limit: Option<u32>,
     /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Number of items to skip, as an alternative to `page`, for a view that shows a part of a changing list.
+    /// Number of items to skip. This is an alternative to `page` for a view that shows a part of a changing
+    /// list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: OrderBy,
@@ -161,7 +162,7 @@ async fn list_full(call: Call<ListQuery>) -> Result<ApplicationPage<Application>
     list_page(call, "application-resources", credentials::application_without_credentials).await
 }
 
-/// Returns a page of the selected applications, each converted with a function.
+/// Returns a page of the selected applications, each converted with the given function.
 async fn list_page<T>(
     call: Call<ListQuery>,
     called: &str,
@@ -209,16 +210,16 @@ async fn list_page<T>(
 struct ApplicationPage<T> {
     #[serde(flatten)]
     page: Page<T>,
-    /// Errors in files that don't belong to an application.
+    /// Errors in files that cannot be attributed to an application.
     problems: Vec<String>,
 }
 
-/// Returns the application name from the path, as used in lookups.
+/// Returns the application name in the path, in the format used for lookups.
 pub(super) fn application_name<Q, B>(call: &Call<Q, B>) -> String {
     format!("{}/{}", call.path_parameter("namespace"), call.path_parameter("name"))
 }
 
-/// Returns the application named in the path, and the service that manages it.
+/// Returns the application that the path specifies, and the service that manages it.
 pub(super) async fn find_application<Q, B>(
     call: &Call<Q, B>,
 ) -> Result<(ApplicationService, Application), Problem> {
@@ -234,7 +235,7 @@ async fn get(call: Call) -> Result<Application, Problem> {
     Ok(find_application(&call).await?.1)
 }
 
-/// Filter of objects.
+/// Filter for objects.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ResourcesQuery {
@@ -256,11 +257,11 @@ fn resource_position(one: &ResourceStatus) -> ResourcePosition {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct ResourceSummary {
-    /// Status of the object, as it appears in the application's status.
+    /// Status of the object, as in the application's status.
     #[serde(flatten)]
     resource: ResourceStatus,
-    /// Description of the health rule that applies; absent if there is no rule, in which case a sync does not wait for the
-    /// object.
+    /// Description of the health rule that applies to the object; absent if there is no rule. In that case, a
+    /// sync does not wait for the object.
     health_rule: Option<String>,
 }
 
@@ -292,21 +293,21 @@ async fn resources(call: Call<ResourcesQuery>) -> Result<Page<ResourceSummary>, 
 struct DiffQuery {
     /// Branch, tag or commit to use instead of the application's revision.
     revision: Option<String>,
-    /// Revisions for an application with several sources, one per source, in order; an empty entry keeps the source's own
-    /// revision. Replaces `revision`.
+    /// Revisions for an application with several sources: one per source, in order. For an empty entry, the
+    /// source's own revision is used. Replaces `revision`.
     revisions: Vec<String>,
 }
 
 impl DiffQuery {
     /// Returns the specified revisions, one per source. The result is empty if the application's own
-    /// revisions are used.
+    /// revisions should be used.
     fn into_revisions(self) -> Result<Vec<String>, Problem> {
         check_revisions(self.revision.as_ref(), &self.revisions)?;
         Ok(self.revision.into_iter().chain(self.revisions).collect())
     }
 }
 
-/// Checks that the request does not have both `revision` and `revisions`.
+/// Checks that the request does not contain both `revision` and `revisions`.
 pub(super) fn check_revisions(revision: Option<&String>, revisions: &[String]) -> Result<(), Problem> {
     match revision {
         Some(_) if !revisions.is_empty() => {
@@ -322,12 +323,12 @@ async fn diff(call: Call<DiffQuery>) -> Result<Differences, Problem> {
     Ok(differences::build_document(&objects, &findings))
 }
 
-/// Differences, along with the compared objects.
+/// Differences, together with the objects that were compared.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct FullDifferences {
-    /// Objects in sync order, in the same format as on the command line; Secret values are masked.
+    /// Objects in sync order, in the same format as on the command line. Secret values are masked.
     objects: Vec<Value>,
-    /// Additional findings.
+    /// Warnings that were found during the comparison.
     warnings: Vec<Warning>,
 }
 
@@ -359,7 +360,7 @@ async fn plan_next(call: Call<DiffQuery>) -> HandlerResult {
 struct DeletionQuery {
     /// Deletion policy for the application's objects: `foreground`, `background` or `orphan` (default: foreground).
     cascade: Cascade,
-    /// Skips deletion hooks; `orphan` always skips them.
+    /// Skips deletion hooks. `orphan` always skips them.
     #[serde(rename = "noHooks")]
     no_hooks: bool,
 }
@@ -374,29 +375,29 @@ async fn window(call: Call) -> Result<SyncWindowSummary, Problem> {
     Ok(service.window_status(&application_name(&call))?)
 }
 
-/// Options of a sync.
+/// Options for a sync.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("not" = both_schema("revision", "revisions")))]
 struct SyncBody {
     /// Branch, tag or commit to use instead of the application's revision.
     revision: Option<String>,
-    /// Revisions for an application with several sources, one per source, in order; an empty entry keeps the source's own
-    /// revision. Replaces `revision`.
+    /// Revisions for an application with several sources: one per source, in order. For an empty entry, the
+    /// source's own revision is used. Replaces `revision`.
     revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.
     prune: bool,
-    /// Validates everything on the API server, without writing.
+    /// Validates everything on the API server without writing.
     dry_run: bool,
     /// Objects to sync, without running hooks; empty to sync all objects.
     resources: Vec<ObjectReference>,
-    /// Behavior if another operation of the application is running.
+    /// Action to take if another operation of the application is running.
     policy: ConcurrencyPolicy,
     /// Reason to record; may be empty.
     reason: String,
 }
 
-/// Handling of a sync request while another operation is running.
+/// Action to take when a sync is requested while another operation is running.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum ConcurrencyPolicy {
@@ -405,7 +406,8 @@ enum ConcurrencyPolicy {
     Refuse,
     /// Starts the sync after the running operation has finished.
     Queue,
-    /// Ends an operation that is waiting or has failed, after its running hooks have finished.
+    /// Ends the other operation after its running hooks have finished, provided that it is waiting or has
+    /// failed.
     Supersede,
 }
 
@@ -419,7 +421,7 @@ impl From<ConcurrencyPolicy> for ClaimConflictPolicy {
     }
 }
 
-/// An object.
+/// Reference to an object.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ObjectReference {
@@ -468,7 +470,7 @@ async fn start_sync(call: Call<NoParameters, SyncBody>) -> Result<ApplicationSum
 struct RollbackBody {
     /// `id` of a sync in the history (default: the sync before the last one).
     id: Option<i64>,
-    /// Deletes objects that did not exist at that time.
+    /// Deletes objects that did not exist at the time of that sync.
     prune: bool,
     /// Reason to record; may be empty.
     reason: String,
@@ -487,8 +489,8 @@ async fn rollback(call: Call<NoParameters, RollbackBody>) -> Result<ApplicationS
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 struct TerminateBody {
-    /// ID of the operation that you expect to be running (default: the running operation). If another operation is running, it is
-    /// not terminated.
+    /// ID of the operation that you expect to be running (default: the running operation). If a different
+    /// operation is running, it is not terminated.
     operation: Option<OperationId>,
     /// Reason to record; may be empty.
     reason: String,
@@ -501,7 +503,7 @@ async fn terminate(call: Call<NoParameters, TerminateBody>) -> Result<Applicatio
     Ok((&find_application(&call).await?.1).into())
 }
 
-/// Options of a comparison.
+/// Options for a comparison.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 struct RefreshBody {
@@ -515,14 +517,14 @@ async fn refresh(call: Call<NoParameters, RefreshBody>) -> Result<ApplicationSum
     Ok((&application).into())
 }
 
-/// Options of a deletion.
+/// Options for a deletion.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct DeleteQuery {
     /// Deletion policy for the application's objects: `foreground` deletes them after their dependents, `background` before their
     /// dependents, and `orphan` keeps them (default: foreground).
     cascade: Cascade,
-    /// Skips deletion hooks; `orphan` always skips them.
+    /// Skips deletion hooks. `orphan` always skips them.
     #[serde(rename = "noHooks")]
     no_hooks: bool,
     /// Reason to record together with the requester; may be empty.

@@ -1,4 +1,4 @@
-//! Routes of ApplicationSets: views and actions.
+//! Routes for ApplicationSets: views and actions.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::problem::{Code, Problem};
 use crate::query::{NoParameters, both_schema, exactly_one_schema};
 use crate::route::{Call, Route, delete_route, get_route, post_route};
 
-/// Returns the routes of ApplicationSets.
+/// Returns the routes for ApplicationSets.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
@@ -104,7 +104,7 @@ const RESUME: &str = "/api/v1/applicationsets/{namespace}/{name}/resume";
 const TERMINATE: &str = "/api/v1/applicationsets/{namespace}/{name}/terminate";
 const REFRESH: &str = "/api/v1/applicationsets/{namespace}/{name}/refresh";
 
-/// Page to return.
+/// Page to be returned.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
@@ -122,7 +122,7 @@ struct ListQuery {
 struct AppSetPage {
     #[serde(flatten)]
     page: Page<ApplicationSet>,
-    /// Errors in files that don't belong to an ApplicationSet.
+    /// Errors in files that cannot be attributed to an ApplicationSet.
     problems: Vec<String>,
     /// Policy options that apply to all ApplicationSets.
     options: PolicyOptions,
@@ -152,7 +152,7 @@ async fn list(call: Call<ListQuery>) -> Result<AppSetPage, Problem> {
     Ok(AppSetPage { page: Page { items, next, matching }, problems: found.problems, options })
 }
 
-/// Filter and order of ApplicationSets.
+/// Filter and sort order for ApplicationSets.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct SummariesQuery {
@@ -161,7 +161,8 @@ struct SummariesQuery {
     limit: Option<u32>,
     /// Value of `next` in the previous page.
     page: Option<String>,
-    /// Number of items to skip, as an alternative to `page`, for a view that shows a part of a changing list.
+    /// Number of items to skip. This is an alternative to `page` for a view that shows a part of a changing
+    /// list.
     offset: Option<u32>,
     /// Sort key (default: name).
     sort: AppSetOrder,
@@ -176,7 +177,7 @@ struct SummariesQuery {
     progressing: Option<bool>,
 }
 
-/// Sort key of ApplicationSets. ApplicationSets with the same value are ordered by name.
+/// Sort key for ApplicationSets. ApplicationSets with the same value are sorted by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 enum AppSetOrder {
@@ -189,18 +190,18 @@ enum AppSetOrder {
     Applications,
 }
 
-/// A page with one line for each selected ApplicationSet.
+/// A page that contains one line for each selected ApplicationSet.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ApplicationSetLinePage")]
 struct SummaryPage {
     #[serde(flatten)]
     page: Page<AppSetSummary>,
-    /// Errors in files that don't belong to an ApplicationSet.
+    /// Errors in files that cannot be attributed to an ApplicationSet.
     problems: Vec<String>,
 }
 
-/// Position of a line: the value of the sort key, then namespace and name.
+/// Position of a line: the value of the sort key, followed by namespace and name.
 type SummaryPosition = (u64, String, String);
 
 fn summary_position(sort: AppSetOrder, line: &AppSetSummary) -> SummaryPosition {
@@ -254,7 +255,7 @@ async fn list_summaries(call: Call<SummariesQuery>) -> Result<SummaryPage, Probl
     Ok(SummaryPage { page: Page { items, next, matching }, problems: found.problems })
 }
 
-/// Returns the ApplicationSet named in the path, its name for lookups, and the service that manages it.
+/// Returns the ApplicationSet that the path specifies, its name for lookups, and the service that manages it.
 async fn find_appset<Q, B>(
     call: &Call<Q, B>,
 ) -> Result<(AppSetService, String, Arc<ApplicationSet>), Problem> {
@@ -285,13 +286,13 @@ async fn plan_deletion(call: Call) -> Result<AppSetDeletionPreview, Problem> {
     Ok(service.plan_deletion(&name).await?)
 }
 
-/// Reason for a request.
+/// Reason for a request, and the run that it applies to.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "RunReasonBody")]
 struct ReasonBody {
-    /// ID of the rollout or deletion that you expect to be running (default: the run in progress). If another
-    /// run is in progress, the request has no effect.
+    /// ID of the rollout or deletion that you expect to be in progress (default: the run in progress). If a
+    /// different run is in progress, the request has no effect.
     run: Option<StreamId>,
     /// Reason to record; may be empty.
     reason: String,
@@ -306,10 +307,11 @@ struct ApproveBody {
     /// Number of the step, starting at 1 (default: the step that is waiting for approval).
     #[schemars(range(min = 1))]
     step: Option<u32>,
-    /// Token that approves the deletion of Applications instead of a step. The message of the `ErrorOccurred`
-    /// condition contains the token, which identifies the Applications whose deletion is blocked.
+    /// Token that approves the deletion of Applications instead of a step. It is in the message of the
+    /// `ErrorOccurred` condition and identifies the Applications whose deletion is blocked.
     deletions: Option<String>,
-    /// If a step is approved: ID of the rollout that you expect to be running, as for a pause.
+    /// ID of the rollout that you expect to be in progress, if a step is approved. If a different rollout is
+    /// in progress, the request has no effect.
     run: Option<StreamId>,
     /// Reason to record; may be empty.
     reason: String,
@@ -325,7 +327,8 @@ struct SkipBody {
     step: Option<u32>,
     /// Name of the Application to skip.
     application: Option<String>,
-    /// ID of the rollout or deletion that you expect to be running, as for a pause.
+    /// ID of the rollout or deletion that you expect to be in progress (default: the run in progress). If a
+    /// different run is in progress, the request has no effect.
     run: Option<StreamId>,
     /// Reason to record; must not be empty.
     #[schemars(length(min = 1))]
@@ -333,7 +336,7 @@ struct SkipBody {
 }
 
 /// Applications that the request applies to: all Applications of a step, or a single Application. A retry
-/// without a step and an Application restarts a run that has finished.
+/// that specifies neither restarts a finished run.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("not" = both_schema("step", "application")))]
@@ -343,14 +346,15 @@ struct MembersBody {
     step: Option<u32>,
     /// Name of the Application.
     application: Option<String>,
-    /// ID of the rollout or deletion that you expect to be running, as for a pause.
+    /// ID of the rollout or deletion that you expect to be in progress (default: the run in progress). If a
+    /// different run is in progress, the request has no effect.
     run: Option<StreamId>,
     /// Reason to record; may be empty.
     reason: String,
 }
 
-/// Rejects a body that contains both a step and an Application, and a body that contains neither of them if
-/// one is required.
+/// Rejects a body that contains both a step and an Application. If one of them is required, also rejects a
+/// body that contains neither.
 fn check_target(step: Option<u32>, application: Option<&String>, may_be_all: bool) -> Result<(), Problem> {
     match (step, application) {
         (Some(_), None) | (None, Some(_)) => Ok(()),
@@ -421,7 +425,7 @@ async fn refresh(call: Call<NoParameters, EmptyBody>) -> Result<AppSetExplanatio
     Ok(service.explain(&name).await?)
 }
 
-/// Options of a deletion.
+/// Options for a deletion.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct DeleteQuery {

@@ -1,4 +1,4 @@
-//! Event stream, with live and missed events.
+//! Event stream that contains live and missed events.
 
 use std::collections::VecDeque;
 use std::fmt::Write as _;
@@ -26,15 +26,15 @@ use crate::problem::{Code, Problem};
 use crate::route::{Call, HandlerResult, ResponseContent, Route, get_route_as, text_response};
 use crate::tokens::{AuthContext, CHECK_INTERVAL};
 
-/// Interval of keep-alive comments while there are no events.
+/// Interval between keep-alive comments while there are no events.
 pub(super) const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
-/// Overlap for clients that resume from the log. Events in this period are sent again, because an event that was recorded later
-/// may have an earlier time.
+/// Overlap for clients that resume from the log. Events from this period are sent again, because an event
+/// that was recorded later may have an earlier time.
 const RESUME_OVERLAP: Duration = Duration::from_secs(60);
 /// Delay in milliseconds after which clients should reconnect.
 const COME_AGAIN: u32 = 1000;
 
-/// Returns the routes of the event stream.
+/// Returns the routes for the event stream.
 pub(super) fn routes() -> Vec<Route> {
     let text =
         ("/api/v1/events", "followEvents", "Stream events of applications, ApplicationSets and operations");
@@ -45,7 +45,7 @@ pub(super) fn routes() -> Vec<Route> {
     )]
 }
 
-/// Filter of events.
+/// Filter for events.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct EventsQuery {
@@ -111,7 +111,7 @@ pub(super) fn stream_permit(state: &AppState) -> Result<OwnedSemaphorePermit, Pr
     })
 }
 
-/// Filter of events, which matches every event that is not excluded.
+/// Event filter. It matches every event that it does not exclude.
 struct EventFilter {
     application: Option<String>,
     appset: Option<String>,
@@ -129,12 +129,12 @@ impl EventFilter {
 /// Events that must be read from the log, because the buffer no longer contains them.
 struct MissedEvents {
     operations: VecDeque<OperationId>,
-    /// Only events since this time.
+    /// Only events at or after this time.
     since: Timestamp,
     is_reset_sent: bool,
 }
 
-/// Returns the operations that have events since a time.
+/// Returns the operations that have events at or after the given time.
 async fn find_missed_events(
     queries: &Queries,
     wanted: &EventFilter,
@@ -160,7 +160,7 @@ struct EventReader {
     buffer: Arc<EventBuffer>,
     queries: Arc<Queries>,
     filter: EventFilter,
-    /// ID of the event up to which all events were sent.
+    /// ID of the last event that was sent. All earlier events were also sent.
     after: EventId,
     missed: Option<MissedEvents>,
     changes: watch::Receiver<u64>,
@@ -171,14 +171,15 @@ struct EventReader {
 }
 
 impl EventReader {
-    /// Returns the next chunk; `None` at the end of the stream. The client then reconnects with its last event ID and a valid
-    /// token.
+    /// Returns the next chunk, or `None` at the end of the stream. The client then reconnects with its last
+    /// event ID and a valid token.
     async fn next_chunk(&mut self) -> Option<String> {
         if !self.auth.is_valid(Instant::now()) {
             return None;
         }
         if !std::mem::replace(&mut self.has_started, true) {
-            // A client that resumes from the log has not yet received all events before the newest event.
+            // Don't send an ID if the client is still resuming from the log, because it has not received all
+            // events before the newest one.
             let id = if self.missed.is_some() { String::new() } else { format!("id: {}\n", self.after) };
             return Some(format!("retry: {COME_AGAIN}\n{id}\n"));
         }
@@ -188,7 +189,8 @@ impl EventReader {
         let quiet_until = Instant::now() + KEEP_ALIVE_INTERVAL;
         loop {
             self.changes.borrow_and_update();
-            // Events that the buffer has dropped come from the log, on another connection.
+            // If the buffer has dropped the events, end the stream. The client then reconnects and gets them
+            // from the log.
             let entries = self.buffer.events_after(self.after.number).ok()?;
             if let Some(last) = entries.last() {
                 self.after = last.id;
@@ -197,7 +199,7 @@ impl EventReader {
                     let _ = writeln!(text, "id: {}", entry.id);
                     write_event(&mut text, entry.kind, &entry.data);
                 }
-                // Events that the filter excludes count as received.
+                // Events that the filter excludes are treated as received.
                 let _ = write!(text, "id: {}\n\n", self.after);
                 return Some(text);
             }
@@ -222,8 +224,8 @@ impl EventReader {
         self.filter.is_match(&entry.subject)
     }
 
-    /// Returns the missed events of one operation. The events don't have an ID until all of them are sent, so
-    /// a client that is disconnected earlier receives all of them again.
+    /// Returns the missed events of one operation. No event has an ID until all missed events have been sent,
+    /// so a client that is disconnected earlier receives all of them again.
     async fn next_missed_chunk(&mut self) -> String {
         let mut text = String::new();
         let Some(missed) = &mut self.missed else { return text };
@@ -242,7 +244,7 @@ impl EventReader {
                 let since = missed.since;
                 let mut at = Timestamp::default();
                 for event in &found.events {
-                    // An event without a time directly follows the previous event.
+                    // An event without a time directly follows the event before it.
                     at = event.at.unwrap_or(at);
                     if at >= since {
                         write_event(&mut text, "operation", &event_json(event));

@@ -19,12 +19,12 @@ use crate::query::NoParameters;
 use crate::route::{Call, HandlerResult, ResponseContent, Route, get_route_as, text_response};
 use crate::tokens::{AuthContext, CHECK_INTERVAL};
 
-/// Maximum number of available events to send in one chunk.
+/// Maximum number of events to send in one chunk.
 const CHUNK_EVENTS_MAX: usize = 256;
-/// Kind of the last event of the stream.
+/// Kind of the stream's last event.
 const END_EVENT: &str = "end";
 
-/// Returns the routes of hook output.
+/// Returns the routes for hook output.
 pub(super) fn routes() -> Vec<Route> {
     let text = (
         "/api/v1/operations/{id}/output",
@@ -63,7 +63,7 @@ async fn stream_output(call: Call<NoParameters>) -> HandlerResult {
 
 /// A connected client.
 struct OutputReader {
-    /// Hook output; `None` if the operation has ended.
+    /// Hook output, or `None` if the operation has ended.
     output: Option<HookOutput>,
     shutdown: watch::Receiver<bool>,
     auth: AuthContext,
@@ -78,7 +78,7 @@ enum ReaderState {
 }
 
 impl OutputReader {
-    /// Returns the next chunk; `None` at the end of the stream.
+    /// Returns the next chunk, or `None` at the end of the stream.
     async fn next_chunk(&mut self) -> Option<String> {
         if !self.auth.is_valid(Instant::now()) {
             return None;
@@ -86,7 +86,7 @@ impl OutputReader {
         match self.state {
             ReaderState::Starting => {
                 self.state = ReaderState::Streaming;
-                // Sending a comment makes the server send the response head.
+                // The server sends the response head only together with the first chunk, so send a comment.
                 return Some(": begins\n\n".to_owned());
             }
             ReaderState::Streaming => {}

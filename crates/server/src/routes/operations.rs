@@ -1,4 +1,4 @@
-//! Routes of operations: views and actions.
+//! Routes for operations: views and actions.
 
 use axum::body::Body;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -26,7 +26,7 @@ use crate::route::{
     text_response,
 };
 
-/// Returns the routes of operations.
+/// Returns the routes for operations.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(("/api/v1/operations", "listOperations", "List operations, newest first"), list),
@@ -124,7 +124,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Filter of operations.
+/// Filter for operations.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
@@ -160,7 +160,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<SummaryDocument>, Problem> {
     let application = application.as_deref().map(instance_name);
     let lookup = Lookup { application, open, ..Lookup::all() };
     let listed = call.state.queries()?.list_operations(lookup).await?;
-    // IDs are ordered by the start of the operations.
+    // IDs sort by the time at which the operations started.
     let mut items: Vec<SummaryDocument> = listed.iter().rev().map(SummaryDocument::from).collect();
     items.retain(|one| filter.matches(one));
     let matching = u64::try_from(items.len()).unwrap_or(u64::MAX);
@@ -177,18 +177,18 @@ pub(super) fn operation_id<Q, B>(call: &Call<Q, B>) -> Result<OperationId, Probl
     text.parse().map_err(|_| Problem::new(Code::NotFound, format!("{text:?} is not the id of an operation")))
 }
 
-/// State of an operation.
+/// An operation's state.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct OperationResponse {
     #[serde(flatten)]
     operation: OperationView,
-    /// Last log lines of failed hooks, for every attempt; absent if there was only one attempt.
+    /// Last log lines of failed hooks, for each attempt; absent if there was only one attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     logs: Option<Vec<AttemptLog>>,
-    /// True if the server's process is running the operation; absent if that is unknown.
+    /// True if the server's process is running the operation; absent if the server cannot tell.
     is_running: Option<bool>,
-    /// Summary of an operation whose events were compacted, so that its waves and objects are no longer available.
+    /// Summary of an operation whose events were compacted. Its waves and objects are no longer available.
     #[serde(skip_serializing_if = "Option::is_none")]
     summary: Option<SummaryDocument>,
 }
@@ -199,7 +199,7 @@ async fn get(call: Call) -> Result<OperationResponse, Problem> {
     let (operation, is_running) = (found.operation, found.explanation.is_running);
     let logs = match operation.retry_count {
         0 => None,
-        // Damage is reported with the warnings of the operation.
+        // Damage is reported together with the operation's warnings.
         _ => Some(
             queries
                 .recorded_events(operation.id)
@@ -217,7 +217,7 @@ async fn explain(call: Call) -> Result<ExplanationDocument, Problem> {
 /// Logs of failed hooks.
 #[derive(Debug, Serialize, JsonSchema)]
 struct HookLogs {
-    /// Logs in plan order.
+    /// Logs, in plan order.
     items: Vec<HookLogView>,
 }
 
@@ -225,13 +225,13 @@ async fn logs(call: Call) -> Result<HookLogs, Problem> {
     Ok(HookLogs { items: call.state.queries()?.inspect(operation_id(&call)?).await?.operation.hook_logs })
 }
 
-/// Filter of events.
+/// Filter for events.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct EventsQuery {
-    /// Only events after the event with this number.
+    /// Only events with a number greater than this one.
     after: u64,
-    /// If there are no events yet, waits some time for events.
+    /// If there are no such events yet, waits for some time until there are.
     wait: bool,
 }
 
@@ -239,9 +239,9 @@ struct EventsQuery {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct OperationEvents {
-    /// Events in order.
+    /// Events, in order.
     items: Vec<EventDocument>,
-    /// Message about events that are no longer available.
+    /// Explanation, if some events are no longer available.
     missed: Option<String>,
     /// Value of `after` for the next request.
     next: u64,
@@ -256,11 +256,11 @@ async fn events(call: Call<EventsQuery>) -> Result<OperationEvents, Problem> {
     Ok(OperationEvents { items: events::documents(&page.events), missed, next, is_over })
 }
 
-/// Filter of recorded events.
+/// Filter for recorded events.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct LogQuery {
-    /// Only recorded events after the event with this number.
+    /// Only events with a number greater than this one.
     pub after: u64,
     /// Maximum number of items, from 1 to 500 (default: 100).
     #[schemars(transform = pagination::add_limit_bounds)]
@@ -272,11 +272,11 @@ pub(super) struct LogQuery {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "OperationLog")]
 struct OperationLogPage<'a> {
-    /// Events in order.
+    /// Events, in order.
     items: Vec<LogEntryDocument<'a>>,
     /// Value of `after` for the next request; absent on the last page.
     next: Option<u64>,
-    /// Damage to the log of the operation.
+    /// Description of the damage to the operation's log, if any.
     damage: Option<String>,
 }
 
@@ -288,7 +288,7 @@ async fn log(call: Call<LogQuery>) -> HandlerResult {
         let stream = StreamName::with_kind(StreamKind::OPERATION, id);
         return Err(ServiceError::Log(LogError::Compacted { stream }).into());
     }
-    // Object names are in the plan, which was recorded in an earlier event.
+    // Object names come from the plan, which an earlier event recorded.
     let mut items = log_entries::documents(first, &events);
     items.retain(|event| event.sequence > after);
     let has_more = items.len() > limit;
@@ -318,7 +318,7 @@ async fn export_page(call: Call) -> HandlerResult {
     ))
 }
 
-/// Marks a response as a download, so that the browser does not display it in place of our page.
+/// Marks a response as a download, so that the browser does not display it in place of Tidegate's page.
 fn as_download(mut answer: Response<Body>, record: &Record, ending: &str) -> Response<Body> {
     let name = format!("attachment; filename=\"operation-{}.{ending}\"", record.details.operation.id);
     answer.headers_mut().extend(HeaderValue::from_str(&name).ok().map(|name| (CONTENT_DISPOSITION, name)));
@@ -330,10 +330,10 @@ fn as_download(mut answer: Response<Body>, record: &Record, ending: &str) -> Res
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RequestResult")]
 struct AcceptedRequest {
-    /// Operation that the request applies to.
+    /// Operation to which the request applies.
     id: OperationId,
-    /// True if the server's process is running the operation and receives the request immediately. Otherwise the next process
-    /// that resumes the operation receives it.
+    /// True if the server's process is running the operation and receives the request immediately. Otherwise,
+    /// the next process that resumes the operation receives the request.
     is_running: bool,
 }
 
@@ -404,7 +404,7 @@ struct OverrideBody {
     task: Option<String>,
     /// Namespace of the object, if its name is ambiguous.
     namespace: Option<String>,
-    /// Phase of the hook, if it runs in more than one phase.
+    /// Phase of the hook, if the hook runs in more than one phase.
     phase: Option<String>,
     /// PHASE/NUMBER of a wave, or its number in the plan, starting at 1.
     wave: Option<String>,
@@ -425,7 +425,7 @@ struct RetryBody {
     task: Option<String>,
     /// Namespace of the object, if its name is ambiguous.
     namespace: Option<String>,
-    /// Phase of the hook, if it runs in more than one phase.
+    /// Phase of the hook, if the hook runs in more than one phase.
     phase: Option<String>,
     /// PHASE/NUMBER of a wave, or its number in the plan, starting at 1.
     wave: Option<String>,

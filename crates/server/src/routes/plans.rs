@@ -1,4 +1,4 @@
-//! Routes of stored plans: creation, views, approval and execution.
+//! Routes for stored plans: creation, views, approval and execution.
 
 use std::cmp::Reverse;
 
@@ -31,7 +31,7 @@ const OBJECTS: &str = "/api/v1/plans/{hash}/diff/objects";
 const APPROVE: &str = "/api/v1/plans/{hash}/approve";
 const SYNC: &str = "/api/v1/plans/{hash}/sync";
 
-/// Returns the routes of stored plans.
+/// Returns the routes for stored plans.
 pub(super) fn routes() -> Vec<Route> {
     let plan = ResponseContent::Json(SchemaGenerator::subschema_for::<StoredPlanDocument<'static>>);
     vec![
@@ -77,7 +77,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Filter of plans.
+/// Filter for plans.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct ListQuery {
@@ -90,7 +90,7 @@ struct ListQuery {
     application: Option<String>,
 }
 
-/// Sort key of plans: creation time, newest first, then hash.
+/// Sort key for plans: creation time (newest first), then hash.
 type Position = (Reverse<i64>, String);
 
 fn position(line: &PlanSummary) -> Position {
@@ -135,7 +135,7 @@ fn check_application(service: &ApplicationService, application: &str) -> Result<
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct GetQuery {
-    /// Name or NAMESPACE/NAME of the application. A plan of another application counts as not found.
+    /// Name or NAMESPACE/NAME of the application. A plan of a different application is treated as not found.
     application: Option<String>,
 }
 
@@ -148,12 +148,12 @@ async fn get(call: Call<GetQuery>) -> HandlerResult {
     plan_response(StatusCode::OK, &found)
 }
 
-/// A stored plan with its full content.
+/// A stored plan, with its full content.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "StoredPlan")]
 struct FullPlan {
     summary: PlanSummary,
-    /// Plan in the format of the log; Secret values are masked.
+    /// The plan in the format of the log. Secret values are masked.
     plan: serde_json::Value,
 }
 
@@ -178,7 +178,7 @@ async fn diff_objects(call: Call) -> Result<FullDifferences, Problem> {
     FullDifferences::new(&objects, findings)
 }
 
-/// Options of a new plan.
+/// Options for a new plan.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("not" = both_schema("revision", "revisions")))]
@@ -189,8 +189,8 @@ struct CreateBody {
     /// Branch, tag or commit to use instead of the application's revision.
     #[serde(default)]
     revision: Option<String>,
-    /// Revisions for an application with several sources, one per source, in order; an empty entry keeps the source's own
-    /// revision. Replaces `revision`.
+    /// Revisions for an application with several sources: one per source, in order. For an empty entry, the
+    /// source's own revision is used. Replaces `revision`.
     #[serde(default)]
     revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.
@@ -239,7 +239,7 @@ async fn approve(call: Call<NoParameters, ApproveBody>) -> Result<PlanSummary, P
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(rename = "SyncPlanBody")]
 struct ExecuteBody {
-    /// Executes the plan even if fields that the plan does not set have changed on its objects since.
+    /// Executes the plan even if fields that the plan does not set have since changed on its objects.
     allow_drift: bool,
     /// Reason to record; may be empty.
     reason: String,

@@ -1,4 +1,4 @@
-//! Routes of rollouts and deletions of ApplicationSets, past and present: lists, views and downloads.
+//! Routes for past and current rollouts and deletions of ApplicationSets: lists, views and downloads.
 
 use axum::body::Body;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
@@ -20,7 +20,7 @@ use crate::route::{
     Call, HandlerResult, ResponseContent, Route, get_route, get_route_as, json_response, text_response,
 };
 
-/// Returns the routes of rollouts and deletions of ApplicationSets.
+/// Returns the routes for rollouts and deletions of ApplicationSets.
 pub(super) fn routes() -> Vec<Route> {
     vec![
         get_route(
@@ -64,7 +64,7 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Filter of rollouts and deletions.
+/// Filter for rollouts and deletions.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(default, rename_all = "camelCase")]
 struct ListQuery {
@@ -80,7 +80,7 @@ struct ListQuery {
     /// Only rollouts and deletions requested by this user or program.
     #[serde(rename = "initiatedBy")]
     by: Option<String>,
-    /// If true, only open rollouts and deletions; if false, only finished rollouts and deletions.
+    /// If true, only open rollouts and deletions; if false, only finished ones.
     open: Option<bool>,
 }
 
@@ -90,7 +90,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<RunSummary>, Problem> {
     let of = "runs";
     let before: Option<StreamId> = page.map(|word| pagination::decode_position(&of, &word)).transpose()?;
     let mut items = call.state.queries()?.list_runs(application_set).await?;
-    // IDs are ordered by the start of the runs.
+    // IDs sort by the time at which the runs started.
     items.reverse();
     items.retain(|one| {
         kind.is_none_or(|kind| one.kind == kind)
@@ -105,7 +105,7 @@ async fn list(call: Call<ListQuery>) -> Result<Page<RunSummary>, Problem> {
     Ok(Page { items, next, matching })
 }
 
-/// Returns the rollout or deletion named in the path.
+/// Returns the rollout or deletion that the path specifies.
 async fn find_run<Q>(call: &Call<Q>) -> Result<RunWithEvents, Problem> {
     let text = call.path_parameter("id");
     let none = || format!("{text:?} is not the id of a rollout or a deletion");
@@ -122,11 +122,11 @@ async fn get(call: Call) -> Result<RunDetails, Problem> {
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RunLog")]
 struct RunLogPage {
-    /// Events in order.
+    /// Events, in order.
     items: Vec<RunEvent>,
     /// Value of `after` for the next request; absent on the last page.
     next: Option<u64>,
-    /// Damage to the log of the run.
+    /// Description of the damage to the run's log, if any.
     damage: Option<String>,
 }
 
@@ -155,7 +155,7 @@ async fn export_page(call: Call) -> HandlerResult {
     Ok(as_download(text_response(StatusCode::OK, "text/html; charset=utf-8", page), &run, "html"))
 }
 
-/// Marks a response as a download, so that the browser does not display it in place of our page.
+/// Marks a response as a download, so that the browser does not display it in place of Tidegate's page.
 fn as_download(mut answer: Response<Body>, run: &RunWithEvents, ending: &str) -> Response<Body> {
     let line = &run.run.line;
     let name = format!("attachment; filename=\"{}-{}.{ending}\"", line.kind.word(), line.id);

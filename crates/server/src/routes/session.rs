@@ -17,7 +17,7 @@ use crate::sessions::OpenSession;
 const SESSION: &str = "/api/v1/session";
 const SESSION_END: &str = "/api/v1/session/end";
 
-/// Returns the routes of sessions.
+/// Returns the routes for sessions.
 pub(super) fn routes() -> Vec<Route> {
     let content = ResponseContent::Json(SchemaGenerator::subschema_for::<SessionInfo>);
     let begin = (SESSION, "signIn", "Open a session with a token; the session cookie is set");
@@ -34,7 +34,7 @@ pub(super) fn routes() -> Vec<Route> {
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 struct SessionInfo {
-    /// Name of the caller's token, or `oidc:` and the user name for a user who signed in with a provider.
+    /// Name of the caller's token, or `oidc:` followed by the name of a user who signed in with a provider.
     /// Empty without authentication.
     name: String,
     /// Role of the caller; absent if the caller is not authenticated.
@@ -42,14 +42,14 @@ struct SessionInfo {
     /// True if the server accepts tokens.
     accepts_tokens: bool,
     /// Name of the provider for signing in at /api/v1/session/oidc; absent if no provider is configured. If
-    /// there are neither tokens nor a provider, callers don't authenticate.
+    /// the server has neither tokens nor a provider, callers don't need to authenticate.
     provider: Option<String>,
     /// Value for the `X-Tidegate-CSRF` header of all requests that make changes; absent without a session.
     csrf: Option<String>,
     /// Time until the session expires, in seconds; absent without a session.
     expires_in_seconds: Option<u64>,
-    /// Namespace of the control plane. Applications in this namespace are listed by name only. Absent if the
-    /// caller is not authenticated.
+    /// Namespace of the control plane. Applications in this namespace are listed without a namespace. Absent
+    /// if the caller is not authenticated.
     control_namespace: Option<&'static str>,
 }
 
@@ -88,11 +88,11 @@ async fn get_session(call: Call) -> Result<SessionInfo, Problem> {
     Ok(SessionInfo::new(call.caller, entrance, call.auth.session()))
 }
 
-/// Credentials of a new session.
+/// Credentials for a new session.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct SignInBody {
-    /// Token of the caller.
+    /// The caller's token.
     token: String,
 }
 

@@ -1,4 +1,4 @@
-//! Redirects of a browser to an OpenID provider and back.
+//! Redirects a browser to an OpenID provider and back.
 
 use std::sync::Arc;
 
@@ -26,12 +26,13 @@ pub(super) fn routes() -> Vec<Route> {
     ]
 }
 
-/// Options of a login.
+/// Options for a login.
 #[derive(Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 #[derive(Default)]
 struct BeginQuery {
-    /// View to show after the login: a path of the page, such as /operations (default: the first view). Other values are ignored.
+    /// View to show after the login: a path of the page, such as /operations (default: the first view).
+    /// Invalid values are ignored.
     next: Option<String>,
 }
 
@@ -53,7 +54,7 @@ async fn start_login(call: Call<BeginQuery>) -> HandlerResult {
     }
 }
 
-/// Parameters of the redirect back from the provider.
+/// Parameters with which the provider redirects the browser back.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(default)]
 struct CallbackQuery {
@@ -63,7 +64,7 @@ struct CallbackQuery {
     state: Option<String>,
     /// Error code, if the provider did not issue an authorization code.
     error: Option<String>,
-    /// Issuer of the response.
+    /// Issuer that sent the response.
     iss: Option<String>,
 }
 
@@ -73,7 +74,8 @@ async fn finish_login(call: Call<CallbackQuery>) -> HandlerResult {
     let CallbackQuery { code, state, error, iss: issuer } = call.query;
     let came = CallbackParameters { code, state, error, issuer };
     let mut answer = match oidc.finish_login(&came, call.origin.login_secret.as_deref(), now).await {
-        // A third party may send a browser to this address with its own state; this must not end the login.
+        // A third party may redirect a browser to this address with a made-up state. This must not end the
+        // login.
         Err(trouble @ (SignInError::Expired | SignInError::Busy)) => return Ok(error_page(&trouble)),
         Err(trouble) => error_page(&trouble),
         Ok(welcome) => {
@@ -103,7 +105,7 @@ fn oidc_provider<Q>(call: &Call<Q>) -> Result<Arc<Oidc>, Problem> {
     call.origin.authenticator.oidc().map(Arc::clone).ok_or_else(none)
 }
 
-/// Returns the error page. Also logs the problem if the administrator has to fix it.
+/// Returns the error page. Also logs the problem if an administrator has to fix it.
 fn error_page(trouble: &SignInError) -> Response<Body> {
     match trouble {
         SignInError::Provider { .. } | SignInError::NoName { .. } | SignInError::InvalidResponse { .. } => {

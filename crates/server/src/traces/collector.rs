@@ -1,9 +1,9 @@
-//! Destination of traces, from a flag and OpenTelemetry's environment variables.
+//! Destination for traces, configured by a flag or by OpenTelemetry's environment variables.
 
 use http::Uri;
 use http::header::{HeaderName, HeaderValue};
 
-/// Path for traces, relative to the address of a collector.
+/// Path for traces, relative to a collector's address.
 const TRACES: &str = "v1/traces";
 const DEFAULT_SERVICE_NAME: &str = "tidegate";
 
@@ -11,7 +11,7 @@ const DEFAULT_SERVICE_NAME: &str = "tidegate";
 pub struct Collector {
     pub(super) url: Uri,
     pub(super) headers: Vec<(HeaderName, HeaderValue)>,
-    /// Resource attributes of this process.
+    /// Resource attributes that describe this process.
     pub(super) resource: Vec<(String, String)>,
 }
 
@@ -21,7 +21,7 @@ impl std::fmt::Debug for Collector {
     }
 }
 
-/// Error in the settings of the collector.
+/// Error in a collector's settings.
 #[derive(Debug, thiserror::Error)]
 #[error("{named}: {why}")]
 pub struct CollectorError {
@@ -30,7 +30,7 @@ pub struct CollectorError {
     why: String,
 }
 
-/// Lookup of environment variables by name. Empty variables count as unset.
+/// Function that returns an environment variable's value. Empty variables are treated as unset.
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 const FLAG: &str = "--otlp";
@@ -42,7 +42,8 @@ const SERVICE_NAME: &str = "OTEL_SERVICE_NAME";
 const RESOURCE: &str = "OTEL_RESOURCE_ATTRIBUTES";
 
 impl Collector {
-    /// Returns the collector from the flag, or else from the environment variables; `None` if neither is set.
+    /// Returns the collector that the flag specifies. If the flag is not set, returns the collector that the
+    /// environment variables specify, or `None` if there is none.
     ///
     /// # Errors
     ///
@@ -70,7 +71,7 @@ impl Collector {
         Ok(Some(Self { url, headers: read_headers(&variable)?, resource: read_resource(&variable)? }))
     }
 
-    /// Returns the name to use in messages.
+    /// Returns the collector's name for use in messages.
     pub(super) fn name(&self) -> String {
         let scheme = self.url.scheme_str().unwrap_or_default();
         let authority = self.url.authority().map(http::uri::Authority::as_str).unwrap_or_default();
@@ -78,7 +79,7 @@ impl Collector {
     }
 }
 
-/// Appends the path for traces to the address of a collector, unless the address already ends with it.
+/// Appends the path for traces to a collector's address, unless the address already ends with this path.
 fn traces_url(base: &str) -> String {
     let base = base.trim().trim_end_matches('/');
     if base.ends_with(&format!("/{TRACES}")) { base.to_owned() } else { format!("{base}/{TRACES}") }
@@ -86,7 +87,7 @@ fn traces_url(base: &str) -> String {
 
 fn check_protocol(named: &'static str, variable: Variables<'_>) -> Result<(), CollectorError> {
     match variable(named).as_deref() {
-        // A collector that accepts one of these protocols accepts both at the same address.
+        // A collector that supports one of these protocols supports both at the same address.
         Some("http/json" | "http/protobuf") | None => Ok(()),
         Some(_) => Err(CollectorError {
             named,
@@ -110,7 +111,7 @@ fn parse_url(text: &str) -> Result<Uri, String> {
     Ok(url)
 }
 
-/// Reads the headers. Headers for traces take precedence over headers for all signals.
+/// Reads the headers. Headers for traces override headers for all signals.
 fn read_headers(variable: Variables<'_>) -> Result<Vec<(HeaderName, HeaderValue)>, CollectorError> {
     let mut headers: Vec<(HeaderName, HeaderValue)> = Vec::new();
     for named in HEADERS {
@@ -139,7 +140,7 @@ fn read_resource(variable: Variables<'_>) -> Result<Vec<(String, String)>, Colle
     Ok(resource)
 }
 
-/// Parses `NAME=VALUE,NAME=VALUE`, in which `%` and two digits encode a byte.
+/// Parses `NAME=VALUE,NAME=VALUE`. `%` followed by two hexadecimal digits encodes a byte.
 fn parse_pairs(
     named: &'static str,
     variable: Variables<'_>,
@@ -196,7 +197,7 @@ mod tests {
             (Some("https://c/otlp/"), vec![], Some("https://c/otlp/v1/traces")),
             (Some("https://c/otlp/v1/traces"), vec![], Some("https://c/otlp/v1/traces")),
             (None, vec![base], Some("http://a:4318/v1/traces")),
-            // The address for traces is used without changes.
+            // The address for traces is used unchanged.
             (None, vec![base, traces], Some(own)),
             (None, vec![("OTEL_EXPORTER_OTLP_ENDPOINT", " ")], None),
             (None, vec![], None),

@@ -14,10 +14,10 @@ use super::collector::Collector;
 use super::otlp;
 use crate::http_client::{HttpClient, json_request};
 
-/// Delay before spans are sent again. The delay doubles each time.
+/// Delay before spans are sent again. It doubles after each attempt.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
 const RETRY_DELAY_MAX: Duration = Duration::from_secs(60);
-/// Maximum size of a response in bytes, and timeout of a response.
+/// Maximum size of a response in bytes, and time limit for a response.
 const RESPONSE_BYTES_MAX: usize = 64 << 10;
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -26,17 +26,17 @@ pub(super) struct CollectorClient {
     collector: Collector,
     name: String,
     http: HttpClient,
-    /// True if a problem was logged and the collector has not accepted spans since.
+    /// True if a problem was logged and the collector has not accepted any spans since.
     is_failing: bool,
 }
 
-/// Result of an attempt.
+/// Result of an attempt to send spans.
 #[derive(Debug, PartialEq, Eq)]
 enum ExportResult {
     Accepted,
-    /// The collector has permanently rejected the spans.
+    /// The collector permanently rejected the spans.
     Rejected(String),
-    /// The collector may accept the spans later. Contains the delay that the collector has requested, if any.
+    /// The collector may accept the spans later. Contains the delay requested by the collector, if any.
     RetryLater(String, Option<Duration>),
 }
 
@@ -46,7 +46,7 @@ impl CollectorClient {
         Self { collector, name, http: HttpClient::default(), is_failing: false }
     }
 
-    /// Sends spans until they are accepted or permanently rejected. Logs a failure of the collector once,
+    /// Sends spans until they are accepted or permanently rejected. Logs the collector's failure only once
     /// until the collector recovers.
     pub async fn deliver(&mut self, spans: &[Value]) {
         let body = Bytes::from(otlp::export_request(&self.collector.resource, spans).to_string());
@@ -98,7 +98,7 @@ impl CollectorClient {
         request
     }
 
-    /// Reads the response. A collector may accept some spans and reject others with a reason.
+    /// Reads the response. A collector may accept some of the spans and reject the others with a reason.
     async fn read_response(&self, body: Incoming) {
         let Ok(Ok(body)) =
             tokio::time::timeout(RESPONSE_TIMEOUT, Limited::new(body, RESPONSE_BYTES_MAX).collect()).await
@@ -129,13 +129,13 @@ struct ExportResponse {
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PartialSuccess {
-    /// Number of rejected spans, as a number or a string.
+    /// Number of rejected spans. Collectors send a number or a string.
     rejected_spans: Value,
     error_message: String,
 }
 
-/// Interprets a response according to the protocol. Retries after some responses for which the protocol
-/// forbids it, because an administrator may fix their cause.
+/// Interprets a response according to the protocol. Contrary to the protocol, retries after some responses,
+/// because an administrator may fix the cause.
 fn classify_response(status: StatusCode, headers: &HeaderMap) -> ExportResult {
     let reason = format!("the response has status {}", status.as_u16());
     let seconds = headers.get(RETRY_AFTER).and_then(|value| value.to_str().ok()?.trim().parse().ok());

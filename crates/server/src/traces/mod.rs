@@ -1,7 +1,8 @@
-//! Traces: each finished operation as a tree of spans, sent to a collector with OTLP over HTTP.
+//! Traces. Each finished operation is sent to a collector as a tree of spans, using OTLP over HTTP.
 //!
 //! ```text
-//! Engine::all_events ──▶ finished? ──▶ its log ──▶ build_spans ──▶ CollectorClient::deliver ──▶ SubscriberProgress
+//! Engine::all_events ──▶ finished? ──▶ its log ──▶ build_spans ──▶ CollectorClient::deliver ──▶
+//! SubscriberProgress
 //! ```
 //!
 //! Spans are derived from the log of a finished operation, so its trace is complete even if the process
@@ -31,17 +32,17 @@ use crate::subscriber_progress::{SubscriberProgress, remove_other_progress};
 
 pub use self::collector::{Collector, CollectorError};
 
-/// Name of the file that stores the collector's progress.
+/// Name of the file that stores the export progress.
 const PROGRESS_NAME: &str = "collector";
 /// Maximum number of spans in one request.
 const SPANS_MAX: usize = 512;
-/// Maximum number of operations sent together, and maximum time that an operation waits for other operations.
+/// Maximum number of operations to send together, and maximum time that an operation waits for others.
 const BATCH_MAX: usize = 64;
 const BATCH_DELAY_MAX: Duration = Duration::from_secs(1);
-/// Maximum number of irrelevant events before the progress is written to disk.
+/// Maximum number of events that don't produce a trace before the progress is written to disk.
 const SKIPPED_EVENTS_MAX: u32 = 1024;
 
-/// Running trace export, which stops when this value is dropped.
+/// Running trace exporter. Dropping this value stops it.
 pub struct TraceExporter(Option<JoinHandle<()>>);
 
 impl Drop for TraceExporter {
@@ -53,9 +54,10 @@ impl Drop for TraceExporter {
 }
 
 impl TraceExporter {
-    /// Sends traces to the collector: of all operations that end from now on, and of finished operations that
-    /// it has not accepted yet. `folder` stores the progress. A collector that is new, or that was not
-    /// configured for some time, does not receive operations that ended before.
+    /// Starts sending traces to the collector. This includes all operations that end from now on, and
+    /// finished operations that the collector has not accepted yet. `folder` stores the progress. A collector
+    /// that is new, or that was not configured for some time, does not receive operations that ended before
+    /// this call.
     ///
     /// # Errors
     ///
@@ -73,8 +75,8 @@ impl TraceExporter {
         let progress = SubscriberProgress::open(folder, PROGRESS_NAME, engine).await?;
         let (engine, applications) = (engine.clone(), queries.wait_for_applications());
         let sending = tokio::spawn(async move {
-            // The spans contain the project of each operation, which is known only once the applications are
-            // managed.
+            // The spans contain each operation's project. The projects are not available until the
+            // applications are managed.
             if let Some(service) = applications.await {
                 let client = CollectorClient::new(collector);
                 ExportTask { engine, service, progress, client, spans: Vec::new() }.run().await;
@@ -84,7 +86,7 @@ impl TraceExporter {
     }
 }
 
-/// State of the trace export.
+/// State of the exporter.
 struct ExportTask {
     engine: Engine,
     service: ApplicationService,
@@ -130,7 +132,7 @@ impl ExportTask {
         }
     }
 
-    /// Sends the traces of operations until they are accepted or permanently rejected.
+    /// Sends the operations' traces until they are accepted or permanently rejected.
     async fn send_traces(&mut self, ended: &mut Vec<Event>) {
         for event in ended.iter() {
             match self.engine.history(event.operation).await {

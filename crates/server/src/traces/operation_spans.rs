@@ -1,13 +1,15 @@
-//! Spans of an operation, derived from its log.
+//! An operation's spans, derived from its log.
 //!
 //! ```text
 //! operation ─┬─ dry run ── the rejected manifests
 //!            └─ phase ── wave ── task
 //! ```
 //!
-//! The recorded events determine all spans and their IDs. If the log is read again, because the process was
-//! killed or the collector rejected the spans, the result is the same. Each attempt has its own phases and
-//! waves. If a task event doesn't have a time, its time is derived from the surrounding events. A task starts
+//! The recorded events determine all spans and their IDs. The result is the same if the log is read
+//! again, for example because the process has crashed or the collector rejected the spans. Each attempt has
+//! its
+//! own phases and waves. If a task event doesn't have a time, its time is derived from the surrounding
+//! events. A task starts
 //! when its wave starts to apply or prune objects, and ends at the next known time.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,15 +25,15 @@ use tidegate_service::documents::events::EventDocument;
 use self::OperationPhase::{Error, Failed, Succeeded};
 use super::span::{Span, SpanId};
 
-/// Events that are already represented by spans, or that don't add information to a span.
+/// Events that spans already represent, or that don't add information to a span.
 const REPRESENTED_EVENTS: [&str; 6] =
     ["accepted", "planned", "stage-changed", "task-ended", "pruned", "finished"];
 const OUTCOME_ATTRIBUTE: &str = "tidegate.outcome";
 const SUCCEEDED: &str = "Succeeded";
-/// Outcome of a span that ended neither with success nor with a failure.
+/// Outcome of a span that neither succeeded nor failed.
 const STOPPED: &str = "Stopped";
 
-/// A wave with a span that is still open.
+/// A wave whose span is still open.
 struct OpenWave {
     index: u32,
     span: usize,
@@ -39,7 +41,7 @@ struct OpenWave {
     applying_since: Timestamp,
 }
 
-/// Progress of the conversion.
+/// State of the conversion.
 struct SpanBuilder {
     operation: OperationId,
     application: String,
@@ -47,14 +49,14 @@ struct SpanBuilder {
     /// True if the operation deletes the application.
     is_deletion: bool,
     plan: Arc<Plan>,
-    /// Display numbers of the plan's waves.
+    /// Numbers under which the plan's waves are displayed.
     wave_numbers: WaveNumbers,
     now: Timestamp,
     /// Start time of the stage.
     stage_started_at: Timestamp,
-    /// Spans; the first span is the operation itself.
+    /// Spans. The first one represents the operation itself.
     spans: Vec<Span>,
-    /// The phase or dry run with a span that is still open.
+    /// A wave whose span is still open.
     open_phase: Option<(Option<Phase>, usize)>,
     open_wave: Option<OpenWave>,
     /// Tasks that were written in this wave and have not ended yet.
@@ -63,11 +65,11 @@ struct SpanBuilder {
     ended_tasks: BTreeMap<TaskId, usize>,
     /// Tasks that a user has skipped or marked as done.
     overridden_tasks: BTreeSet<TaskId>,
-    /// Spans that end at the next known time.
+    /// Spans that will end at the next event that has a time.
     untimed_spans: Vec<usize>,
 }
 
-/// Returns the spans of an operation; empty if it has not ended.
+/// Returns an operation's spans. The result is empty if the operation has not ended.
 pub(super) fn build_spans(state: &State, events: &[OperationEvent], project: Option<&str>) -> Vec<Span> {
     let Some((header, outcome)) =
         state.header().zip(state.operation().and_then(|operation| operation.outcome.as_ref()))
@@ -124,7 +126,7 @@ fn root_span(header: &Header) -> Span {
 
 impl SpanBuilder {
     fn new(state: &State, header: &Header, events: &[OperationEvent]) -> Self {
-        // If the first events were compacted, the plan in the state applies until a later event replaces it.
+        // If the first events were compacted, use the plan in the state until a later event replaces it.
         let plans = events.iter().any(|event| matches!(event, OperationEvent::Planned { .. }));
         let plan = state.operation().filter(|_| !plans).map(|operation| Arc::clone(&operation.plan));
         let next = events.iter().find_map(|event| match event {
@@ -178,11 +180,12 @@ impl SpanBuilder {
                 self.end_task(*task, *phase, message, true)
             }
             OperationEvent::ObjectDeleted { task } => self.end_task(*task, Succeeded, "", false),
-            // For other tasks, the event only reports that the old object was deleted, so the place is free.
+            // For other tasks, the event only means that the old object was deleted, so that a new one can be
+            // created.
             OperationEvent::DeletionCompleted { task } if self.is_prune(*task) => {
                 self.end_task(*task, Succeeded, "", false)
             }
-            // A user has decided on the outcome.
+            // A user has decided the outcome.
             OperationEvent::HookStopped { task, .. } if self.overridden_tasks.contains(task) => {}
             OperationEvent::HookStopped { task, phase, message, .. } => {
                 self.end_task(*task, *phase, message, false)
@@ -217,7 +220,7 @@ impl SpanBuilder {
         match to {
             Stage::Wave { index, step } => self.start_wave_step(*index, *step),
             Stage::DryRun => self.open_phase(None),
-            // Hooks that are running are stopped as part of their wave.
+            // Running hooks are stopped as part of their wave.
             Stage::Terminating => {}
             Stage::Planned | Stage::AwaitingRetry { .. } | Stage::Finishing { .. } => {
                 self.close_phase(SUCCEEDED)
@@ -267,7 +270,7 @@ impl SpanBuilder {
         self.open_phase = Some((phase, span));
     }
 
-    /// Closes the open part. A phase has the outcome of its last wave.
+    /// Closes the open phase or dry run. A phase has the same outcome as its last wave.
     fn close_phase(&mut self, outcome: &str) {
         self.close_wave(STOPPED);
         let Some((_, at)) = self.open_phase.take() else { return };
@@ -306,7 +309,7 @@ impl SpanBuilder {
         outcome.to_owned()
     }
 
-    /// Records the end of a task. Later events replace the outcome.
+    /// Records that a task has ended. Later events replace the outcome.
     fn end_task(&mut self, task: TaskId, phase: OperationPhase, message: &str, is_timed: bool) {
         let started = self.running_tasks.remove(&task).unwrap_or_else(|| self.task_started_at(task));
         let now = self.now;
@@ -366,7 +369,7 @@ impl SpanBuilder {
         self.attempt = attempt;
     }
 
-    /// Returns the start time of a task, or an approximation if the exact time is unknown.
+    /// Returns the time at which a task started, or an approximation if the exact time was not recorded.
     fn task_started_at(&self, task: TaskId) -> Timestamp {
         match &self.open_wave {
             None => self.stage_started_at,
@@ -406,7 +409,7 @@ impl SpanBuilder {
         Some(span)
     }
 
-    /// Creates a span of this attempt. `text` identifies the span within the attempt.
+    /// Creates a span in the current attempt. `text` identifies the span within the attempt.
     fn new_span(&self, parent: Option<SpanId>, text: &[&str], name: String, started: Timestamp) -> Span {
         let attempt = self.attempt.to_string();
         let text: Vec<&str> = std::iter::once(attempt.as_str()).chain(text.iter().copied()).collect();
@@ -420,8 +423,8 @@ impl SpanBuilder {
         self.spans.len().saturating_sub(1)
     }
 
-    /// Adds any other event to the span of the wave that a gate is blocking, or else to the span of the
-    /// operation.
+    /// Adds any other event to a span. If a gate is blocking a wave, this is the wave's span; otherwise, it
+    /// is the operation's span.
     fn add_event(&mut self, event: &EventDocument) {
         if REPRESENTED_EVENTS.contains(&event.kind) {
             return;

@@ -5,16 +5,16 @@ use tidegate_model::{OperationId, Timestamp};
 
 use super::span::{Span, SpanEvent};
 
-/// Span kind: internal to a process, without a remote parent.
+/// Span kind for spans that are internal to a process and have no remote parent.
 const SPAN_KIND_INTERNAL: u8 = 1;
 const STATUS_ERROR: u8 = 2;
 
-/// Returns the trace ID of an operation, which is the operation's own ID.
+/// Returns an operation's trace ID, which is the same as the operation's ID.
 pub(super) fn trace_id(operation: OperationId) -> String {
     operation.0.simple().to_string()
 }
 
-/// Returns a request with spans, which may belong to different operations.
+/// Returns a request that contains the given spans, which may belong to different operations.
 pub(super) fn export_request(resource: &[(String, String)], spans: &[Value]) -> Value {
     let attributes: Vec<Value> =
         resource.iter().map(|(name, value)| encode_attribute(name, &Value::from(value.as_str()))).collect();
@@ -25,7 +25,7 @@ pub(super) fn export_request(resource: &[(String, String)], spans: &[Value]) -> 
     }]})
 }
 
-/// Encodes a span in the trace of an operation.
+/// Encodes a span as part of the operation's trace.
 pub(super) fn encode_span(operation: OperationId, span: &Span) -> Value {
     let Span {
         id,
@@ -68,7 +68,7 @@ fn encode_event(happening: &SpanEvent) -> Value {
 
 fn encode_attribute(name: &str, value: &Value) -> Value {
     let value = match value {
-        // JSON encodes 64-bit numbers as strings.
+        // OTLP/JSON encodes 64-bit integers as strings.
         Value::Number(number) => json!({"intValue": number.to_string()}),
         Value::Bool(is) => json!({"boolValue": is}),
         Value::String(text) => json!({"stringValue": text}),

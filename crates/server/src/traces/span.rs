@@ -8,10 +8,10 @@ use tidegate_model::{OperationId, Timestamp};
 
 /// Maximum length of a string in bytes.
 const TEXT_MAX: usize = 4096;
-/// Maximum number of events of a span.
+/// Maximum number of events in a span.
 const EVENTS_MAX: usize = 128;
 
-/// A time span of an operation: the whole operation, a phase, a wave, or a task.
+/// A span of time in an operation: the whole operation, a phase, a wave, or a task.
 #[derive(Debug)]
 pub(super) struct Span {
     pub id: SpanId,
@@ -23,7 +23,7 @@ pub(super) struct Span {
     pub events: Vec<SpanEvent>,
     /// Number of events that were dropped.
     pub dropped_events: u32,
-    /// Failure message, if the span failed.
+    /// Error message, if the span failed.
     pub failure: Option<String>,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct SpanEvent {
     pub text: String,
 }
 
-/// Deterministic ID of a span, so that the collector recognizes repeated spans.
+/// Deterministic ID of a span. It allows the collector to recognize spans that are sent again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct SpanId([u8; 8]);
 
 impl SpanId {
-    /// Returns the ID of the span that these words identify within an operation.
+    /// Returns the ID of the span that `text` identifies within an operation.
     pub fn derive(operation: OperationId, text: &[&str]) -> Self {
         let mut hasher = Sha256::new();
         hasher.update(operation.0.as_bytes());
@@ -51,7 +51,7 @@ impl SpanId {
         let digest = hasher.finalize();
         let mut id = [0; 8];
         id.iter_mut().zip(&digest).for_each(|(to, from)| *to = *from);
-        // An ID that consists only of zeros would mean that there is no ID.
+        // An ID that consists only of zeros would mean "no ID".
         Self(if id == [0; 8] { [1; 8] } else { id })
     }
 }
@@ -77,7 +77,7 @@ impl Span {
         }
     }
 
-    /// Adds an attribute unless its value is empty.
+    /// Adds an attribute, unless its value is empty.
     pub fn with_attribute(mut self, name: &'static str, value: impl Into<Value>) -> Self {
         self.set_attribute(name, value);
         self
@@ -97,7 +97,7 @@ impl Span {
         self.attributes.iter().any(|(other, _)| *other == name)
     }
 
-    /// Marks the span as failed. If it is called repeatedly, the first message is kept.
+    /// Marks the span as failed. Repeated calls keep the first message.
     pub fn mark_failed(&mut self, message: &str) {
         self.failure.get_or_insert_with(|| truncate(message.to_owned()));
     }

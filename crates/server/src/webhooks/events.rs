@@ -1,5 +1,5 @@
-//! Content of webhook events, by provider. Events that don't concern a push, a repository or a pull request
-//! have no effect.
+//! Content of webhook events, by provider. An event has no effect unless it reports a change to a branch or
+//! tag, a repository or a pull request.
 
 mod changes;
 
@@ -15,12 +15,12 @@ use super::Sender;
 use super::provider::Provider;
 use crate::problem::Problem;
 
-/// Maximum number of changed files that are compared with applications' paths. If an event has more files,
-/// all applications that follow the branch are affected.
+/// Maximum number of changed files to compare with the applications' paths. If an event lists more files, all
+/// applications that follow the branch are affected.
 const FILES_MAX: usize = 1000;
-/// Maximum number of commits that GitHub lists.
+/// Maximum number of commits that GitHub includes in an event.
 const GITHUB_COMMITS_MAX: usize = 2048;
-/// Maximum number of branches and tags in an event. An event with more of them counts as a change to all
+/// Maximum number of branches and tags in an event. An event with more of them is treated as a change to all
 /// branches and tags.
 const CHANGES_MAX: usize = 100;
 
@@ -29,21 +29,22 @@ const CHANGES_MAX: usize = 100;
 pub(crate) struct WebhookEvent {
     /// Name of the event, as sent by the provider.
     pub event: String,
-    /// Changes; empty if the event concerns something else.
+    /// Changes; empty if the event reports something else.
     pub changes: WebhookChanges,
 }
 
-/// A push event from a custom program. GitHub, GitLab, Bitbucket, Gitea, Gogs and Azure DevOps send their own formats.
+/// A push event from a custom program. GitHub, GitLab, Bitbucket, Gitea, Gogs and Azure DevOps use their own
+/// formats.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 #[schemars(rename = "WebhookEvent")]
 pub(crate) struct GenericPush {
-    /// Address of the repository, for HTTP or SSH, or as written in applications.
+    /// Address of the repository for HTTP or SSH, or as written in applications.
     repository: String,
-    /// Pushed branch or tag (default: any).
+    /// Branch or tag that was pushed (default: any).
     #[serde(default)]
     revision: Option<String>,
-    /// Changed files; empty if they are unknown.
+    /// Changed files; empty if the sender doesn't know them.
     #[serde(default)]
     files: Vec<String>,
 }
@@ -76,14 +77,14 @@ pub(crate) fn parse_event(sender: &Sender, body: &[u8]) -> Result<WebhookEvent, 
     Ok(WebhookEvent { event: name.to_owned(), changes })
 }
 
-/// Returns the hosting service of the sender.
+/// Returns the sender's hosting service.
 fn scm_service(sender: &Sender) -> ScmService {
     if sender.provider == Provider::Gogs { ScmService::Gitea } else { ScmService::GitHub }
 }
 
 fn parse_body<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Problem> {
     let of = sender.provider.name();
-    // Reject an array, because it would be parsed as the fields in order.
+    // Reject an array, because the parser would assign its items to the fields in order.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
         return Err(Problem::bad_request(format!("the event of {of} is not a JSON object")));
     }
@@ -91,7 +92,7 @@ fn parse_body<T: DeserializeOwned>(sender: &Sender, body: &[u8]) -> Result<T, Pr
         .map_err(|error| Problem::bad_request(format!("invalid event of {of}: {error}")))
 }
 
-/// A commit, in the common format of the providers that list files.
+/// A commit in the format shared by the providers that list files.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Commit {
@@ -100,7 +101,7 @@ struct Commit {
     removed: Option<Vec<String>>,
 }
 
-/// Returns the files in all commits without duplicates; empty if there are too many files.
+/// Returns the files in all commits, without duplicates. The result is empty if there are too many files.
 fn changed_files(commits: Vec<Commit>) -> Vec<String> {
     let mut all = BTreeSet::new();
     for commit in commits {
@@ -113,13 +114,13 @@ fn changed_files(commits: Vec<Commit>) -> Vec<String> {
     all.into_iter().collect()
 }
 
-/// Returns true if this is the placeholder for a missing commit, which providers send when a branch is
-/// created or deleted.
+/// Returns true for the placeholder that providers send instead of a missing commit when a branch is created
+/// or deleted.
 fn is_null_commit(commit: &str) -> bool {
     commit.chars().all(|digit| digit == '0')
 }
 
-/// A push in GitHub's format, which compatible services also use.
+/// A push in GitHub's format, which is also used by compatible services.
 #[derive(Deserialize)]
 struct GitHub {
     #[serde(rename = "ref")]
@@ -130,7 +131,7 @@ struct GitHub {
     repository: GitHubRepository,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Number of commits. Only Gitea sends it, because it lists only the newest commits.
+    /// Number of commits. Only Gitea sends it, because Gitea lists only the newest commits.
     #[serde(default)]
     total_commits: Option<usize>,
 }
@@ -146,7 +147,7 @@ struct GitHubRepository {
     default_branch: Option<String>,
 }
 
-/// Returns a push to a branch or tag of the repository with these addresses.
+/// Returns a push to a branch or tag of the repository that has these addresses.
 fn push_event(addresses: [Option<String>; 3], name: &str, default: Option<&str>) -> PushEvent {
     PushEvent::new(addresses.iter().flatten().map(String::as_str)).with_ref(name, is_default(name, default))
 }
@@ -164,24 +165,24 @@ impl GitHub {
         let commits = commits.unwrap_or_default();
         let has_all =
             commits.len() < GITHUB_COMMITS_MAX && total_commits.is_none_or(|all| all == commits.len());
-        // The event does not list files that a forced push has removed from the branch.
+        // The event does not list files that a force push has removed from the branch.
         let files =
             if forced || is_null_commit(&before) || !has_all { Vec::new() } else { changed_files(commits) };
         push_event([Some(html_url), clone_url, ssh_url], &name, default_branch.as_deref()).with_files(files)
     }
 }
 
-/// Returns true if a branch is the target of `HEAD`, or if it may be, because the default branch is unknown.
+/// Returns true if `HEAD` refers to the branch, or if it might because the default branch is unknown.
 fn is_default(name: &str, default: Option<&str>) -> bool {
     default.is_none_or(|default| strip_ref_prefix(name) == strip_ref_prefix(default))
 }
 
-/// Returns a branch without its Git prefix. Leaves a tag unchanged.
+/// Returns a branch name without its Git prefix. Leaves a tag name unchanged.
 fn strip_ref_prefix(name: &str) -> &str {
     name.strip_prefix("refs/heads/").unwrap_or(name)
 }
 
-/// System hook that a GitLab server sends about any of its projects.
+/// A system hook, which a GitLab server sends for all of its projects.
 #[derive(Deserialize)]
 struct SystemHook {
     #[serde(default)]
@@ -202,7 +203,7 @@ struct GitLab {
     project: GitLabProject,
     #[serde(default)]
     commits: Option<Vec<Commit>>,
-    /// Number of commits. The list contains only the newest commits.
+    /// Number of commits. The list only contains the newest ones.
     #[serde(default)]
     total_commits_count: Option<usize>,
 }
@@ -250,8 +251,7 @@ impl GitLab {
     }
 }
 
-/// Returns pushes to these branches and tags. If there are too many names, returns a push to any branch or
-/// tag.
+/// Returns pushes to the given branches and tags. If there are too many, returns a push to any branch or tag.
 fn push_events(to: &PushEvent, names: Vec<&str>, default: Option<&str>) -> Vec<PushEvent> {
     if names.len() > CHANGES_MAX {
         return vec![to.clone()];
@@ -285,7 +285,8 @@ struct BitbucketPush {
     changes: Vec<BitbucketChange>,
 }
 
-/// Change to a branch or tag. A created branch has no old state, and a deleted branch has no new state.
+/// A change to a branch or tag. If the branch was created, it has no old state. If it was deleted, it has no
+/// new state.
 #[derive(Deserialize)]
 struct BitbucketChange {
     new: Option<BitbucketRef>,
@@ -337,7 +338,8 @@ struct BitbucketServerProject {
 }
 
 impl BitbucketServerRepository {
-    /// Returns the change. The repository is identified by the project, or else by the first address.
+    /// Returns the change. The project identifies the repository. If there is no project, the first address
+    /// does.
     fn repository_change(&self, about: ChangeSubject) -> Option<RepositoryChange> {
         let service = ScmService::BitbucketServer;
         let address = self.links.clone.first().map(|link| link.href.as_str());
@@ -415,7 +417,7 @@ struct AzureRepository {
     default_branch: Option<String>,
 }
 
-/// Azure DevOps events of pull requests.
+/// Azure DevOps events for pull requests.
 const AZURE_PULL_REQUEST_EVENTS: [&str; 3] =
     ["git.pullrequest.created", "git.pullrequest.updated", "git.pullrequest.merged"];
 

@@ -2,10 +2,11 @@
 //! them on as pushes and changes.
 //!
 //! ```text
-//! head ─ identify_sender ──▶ body ─ verify_body ──▶ parse_event ──▶ deliver_event ──▶ ApplicationService::handle_push
+//! head ─ identify_sender ──▶ body ─ verify_body ──▶ parse_event ──▶ deliver_event ──▶
+//! ApplicationService::handle_push
 //! ```
 //!
-//! The body from an unauthenticated sender is read only as far as needed to check its signature.
+//! If the sender is not authenticated yet, the body is read only to check its signature.
 
 mod events;
 mod proof;
@@ -34,10 +35,10 @@ use self::secrets::Secrets;
 
 pub(crate) use events::{GenericPush, WebhookEvent, parse_event};
 
-/// Path of the route, whose bodies have their own limit.
+/// Path of the webhook route, which has its own limit on the body size.
 pub(crate) const WEBHOOK_PATH: &str = "/api/webhook";
 
-/// Result of an event.
+/// Result of handling an event.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "WebhookResult")]
 pub(crate) struct WebhookResult {
@@ -47,8 +48,8 @@ pub(crate) struct WebhookResult {
     applications: u64,
 }
 
-/// Delivers an event to the application service. Does not wait if the process has not loaded its applications
-/// yet, because all applications are compared once they are loaded.
+/// Delivers an event to the application service. Does not wait if the process hasn't loaded its applications
+/// yet, because all applications are compared after loading.
 pub(crate) async fn deliver_event(
     state: Arc<AppState>,
     webhook_event: WebhookEvent,
@@ -64,15 +65,15 @@ pub(crate) async fn deliver_event(
 
 /// Access control and limits for webhooks.
 pub(crate) struct Webhooks {
-    /// Location of the secrets; `None` if webhooks are disabled.
+    /// Location of the secrets, or `None` if webhooks are disabled.
     secrets: Option<PathBuf>,
     rate_limiter: RateLimiter,
-    /// Permits for reading bodies whose senders are not authenticated yet.
+    /// Permits for reading bodies from senders that are not authenticated yet.
     body_permits: Semaphore,
     body_timeout: Duration,
 }
 
-/// Sender of an event whose head has been checked.
+/// Sender of an event, identified by the request head.
 pub(crate) struct Sender {
     provider: Provider,
     event: String,
@@ -80,11 +81,11 @@ pub(crate) struct Sender {
 }
 
 impl Webhooks {
-    /// Opens the webhook secrets in a file or folder. The secrets are read again for each event, so that they
-    /// can be rotated.
+    /// Opens the webhook secrets in a file or folder. They are read again for each event, so that they can be
+    /// rotated.
     pub fn open(secrets: Option<&Path>, limits: &Limits) -> Result<Self, ServerError> {
         if let Some(path) = secrets {
-            // Errors in the secrets are reported at startup.
+            // Report errors in the secrets at startup.
             Secrets::read(path)?;
         }
         Ok(Self {
@@ -95,7 +96,7 @@ impl Webhooks {
         })
     }
 
-    /// Returns the sender of an event, based on its head. Verifies all proofs that the head contains.
+    /// Identifies the sender of an event from the request head. Verifies all proofs that the head contains.
     pub fn identify_sender(&self, headers: &HeaderMap, now: Instant) -> Result<Sender, Problem> {
         check_rate(self.rate_limiter.count_request("", now))?;
         let provider = Provider::from_headers(headers)?;
@@ -111,7 +112,7 @@ impl Webhooks {
         Ok(Sender { provider, event: provider.event_name(headers)?, proof })
     }
 
-    /// Returns a permit to read a body.
+    /// Returns a permit for reading a body.
     pub async fn acquire_body_permit(&self) -> Result<SemaphorePermit<'_>, Problem> {
         match tokio::time::timeout(self.body_timeout, self.body_permits.acquire()).await {
             Ok(Ok(place)) => Ok(place),
@@ -122,7 +123,7 @@ impl Webhooks {
 }
 
 impl Sender {
-    /// Rejects a body that fails authentication.
+    /// Rejects a body that cannot be authenticated.
     pub fn verify_body(&self, body: &Bytes) -> Result<(), Problem> {
         if self.proof.is_valid_for(body) { Ok(()) } else { Err(proof::authentication_problem(self.provider)) }
     }

@@ -20,28 +20,28 @@ const GITLAB: HeaderName = HeaderName::from_static("x-gitlab-token");
 const BITBUCKET: HeaderName = HeaderName::from_static("x-hook-uuid");
 const GOGS: HeaderName = HeaderName::from_static("x-gogs-signature");
 const GITEA: HeaderName = HeaderName::from_static("x-gitea-signature");
-/// Headers of the generic format, which Tidegate's notifications also use.
+/// Headers for the generic format, which Tidegate's own notifications also use.
 const GENERIC: HeaderName = HeaderName::from_static("x-tidegate-signature");
 const TIMESTAMP: HeaderName = HeaderName::from_static("x-tidegate-timestamp");
 /// Maximum difference in seconds between the timestamp of a generic event and the current time.
 const FRESH_SECONDS: u64 = 300;
 
-/// Proof of an event's authenticity.
+/// Proof that an event is authentic.
 pub(super) enum Proof {
-    /// The head has already proven the event's authenticity.
+    /// The head has already proven that the event is authentic.
     Verified,
-    /// HMAC of the body, preceded by `before`.
+    /// HMAC of `prefix` followed by the body.
     Signed { key: Vec<u8>, prefix: Vec<u8>, signature: Vec<u8> },
 }
 
-/// Returns the response to a failed authentication. The response does not reveal why authentication failed.
+/// Returns the response for a failed authentication. It does not reveal why the authentication failed.
 pub(super) fn authentication_problem(provider: Provider) -> Problem {
     let message = format!("the event of {} is not authenticated", provider.name());
     let next = "configure the webhook with the secret from --webhook-secrets".to_owned();
     Problem { next, ..Problem::new(Code::Unauthorized, message) }
 }
 
-/// Returns the response to a generic event whose timestamp is too old.
+/// Returns the response for a generic event whose timestamp is too old.
 fn timestamp_problem(at: &str, now: i64) -> Problem {
     let message = if at.is_empty() {
         "the header X-Tidegate-Timestamp is missing".to_owned()
@@ -55,7 +55,7 @@ fn timestamp_problem(at: &str, now: i64) -> Problem {
 }
 
 impl Proof {
-    /// Returns the proof that is required for an event with this head. Proofs in the head are verified
+    /// Returns the proof that an event with the given head requires. A proof in the head itself is verified
     /// immediately.
     pub fn from_headers(provider: Provider, headers: &HeaderMap, secrets: &Secrets) -> Result<Self, Problem> {
         let of = |key: SecretKey| {
@@ -121,12 +121,12 @@ impl Proof {
     }
 }
 
-/// Removes braces from an ID, because Bitbucket displays IDs with braces in some places.
+/// Removes the braces from an ID, because Bitbucket displays IDs with braces in some places.
 fn strip_braces(uuid: &str) -> &str {
     uuid.trim_matches(['{', '}'])
 }
 
-/// Decodes the hexadecimal digits of a SHA-256.
+/// Decodes a SHA-256 digest from hexadecimal digits.
 fn decode_hex(text: &str) -> Option<Vec<u8>> {
     let digest: tidegate_model::Digest = text.to_ascii_lowercase().parse().ok()?;
     Some(digest.0.to_vec())

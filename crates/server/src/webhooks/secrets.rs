@@ -1,5 +1,5 @@
-//! Webhook secrets, under the same keys as in Argo CD's Secret `argocd-secret`. They come from a file of keys
-//! and values, from a Secret manifest, or from a folder with one file per key, as Kubernetes mounts Secrets.
+//! Webhook secrets, under the same keys as in Argo CD's Secret `argocd-secret`. The source is a file with
+//! keys and values, a Secret manifest, or a folder with one file per key, as Kubernetes mounts Secrets.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -56,11 +56,11 @@ impl SecretKey {
     }
 }
 
-/// Webhook secrets. None of them is empty.
+/// Webhook secrets, all of which are non-empty.
 pub(super) struct Secrets(BTreeMap<SecretKey, String>);
 
 impl Secrets {
-    /// Returns one of the secrets, if it is set.
+    /// Returns the secret with the given key, if it is set.
     pub fn get(&self, key: SecretKey) -> Option<&str> {
         self.0.get(&key).map(String::as_str)
     }
@@ -108,7 +108,7 @@ fn read_file(path: &Path) -> Result<String, ServerError> {
     if is_small { Ok(text) } else { Err(wrong(io::ErrorKind::FileTooLarge.into())) }
 }
 
-/// Parses keys and values. From a Secret, only the webhook keys are taken.
+/// Parses keys and values. For a Secret manifest, returns only the webhook keys.
 fn parse(text: &str) -> Result<BTreeMap<SecretKey, String>, String> {
     // The parser's message may quote the content.
     let read: BTreeMap<String, Value> = serde_saphyr::from_str(text).map_err(|error| {

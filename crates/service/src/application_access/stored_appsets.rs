@@ -1,4 +1,5 @@
-//! Last known ApplicationSets from the state directory and the log, for use without a running service.
+//! Last known state of ApplicationSets, from the state directory and the log, for use when no service is
+//! running.
 
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_lifecycle::NextAction;
@@ -14,8 +15,8 @@ use crate::notices::Notices;
 use crate::operation_access;
 use crate::state_dir::StateDir;
 
-/// Returns ApplicationSets as [`list_appsets`](super::list_appsets) does. If no service is running, returns
-/// their last known state and shows a notice.
+/// Returns ApplicationSets like [`list_appsets`](super::list_appsets). If no service is running, shows a
+/// notice and returns their last known state.
 ///
 /// # Errors
 ///
@@ -43,8 +44,8 @@ pub async fn list_or_stored_appsets(
     Ok(AppSetListing { appsets, ..AppSetListing::default() })
 }
 
-/// Explains an ApplicationSet, given its full name, as [`explain_appset`](super::explain_appset) does. If no
-/// service is running, uses the ApplicationSet's newest rollout and deletion in the log.
+/// Explains an ApplicationSet like [`explain_appset`](super::explain_appset), but requires its full name. If
+/// no service is running, uses the ApplicationSet's newest rollout and deletion in the log.
 ///
 /// # Errors
 ///
@@ -62,7 +63,7 @@ pub async fn explain_or_stored_appset(
     let Some(set) = sets.into_iter().find(|one| AppKey::of_appset(one).matches(name)) else {
         return Err(refused);
     };
-    // Runs of an earlier ApplicationSet with the same name don't count.
+    // Ignore runs of an earlier ApplicationSet with the same name.
     let made_at = set.metadata.creation_timestamp.map(|at| at.timestamp()).unwrap_or_default();
     let mut lines = operation_access::list_runs(state_dir, notices, Some(&qualified_name(&set))).await?;
     lines.retain(|line| line.damage.is_none() && line.started_at >= made_at);
@@ -80,7 +81,7 @@ async fn newest_run(
     Ok(Some(operation_access::find_run(state_dir, notices, &line.id.to_string()).await?.run))
 }
 
-/// Explains an ApplicationSet from its newest rollout and deletion.
+/// Explains an ApplicationSet based on its newest rollout and deletion.
 fn explain_stored(
     set: &ApplicationSet,
     rollout: Option<RunDetails>,
@@ -115,7 +116,7 @@ fn explain_stored(
     }
 }
 
-/// Returns the next action for a finished run.
+/// Returns the next action after a finished run.
 fn next_action_after_end(run: &RunDetails) -> NextAction {
     match (run.line.end.as_deref(), &run.line.set) {
         (Some("Completed" | "Superseded") | None, _) | (_, None) => {
@@ -140,7 +141,7 @@ fn describe_run(run: &RunDetails) -> String {
     }
 }
 
-/// Returns the error for missing stored state, with alternatives.
+/// Returns the error for missing stored state, which suggests alternatives.
 fn no_stored_state_error(state_dir: &StateDir, refused: ServiceError) -> ServiceError {
     let ServiceError::Refused { .. } = refused else { return refused };
     let place = state_dir.path().display();

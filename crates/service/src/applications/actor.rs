@@ -1,4 +1,4 @@
-//! Actor for one Application. Manages its resource and its work in progress.
+//! Actor for one Application. It manages the Application's resource and the work in progress.
 
 mod change_debounce;
 mod child_operations;
@@ -48,12 +48,12 @@ use super::shared_application::SharedApplication;
 use super::shared_state::SharedState;
 use super::store::{AppKey, StoredApplication};
 
-/// Delay before retrying something that failed because of the state directory.
+/// Delay before retrying an action that failed because of the state directory.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
-/// Types of Tidegate's own conditions.
+/// Types of conditions that are specific to Tidegate.
 const UNKNOWN_FIELD_CONDITION: &str = "UnknownFieldWarning";
 const UNWATCHABLE_CONDITION: &str = "WatchWarning";
-/// Maximum number of unwatchable kinds listed in a condition.
+/// Maximum number of kinds to list in a condition about kinds that cannot be watched.
 const UNWATCHABLE_KINDS_MAX: usize = 5;
 
 /// A scheduled message. Dropping it cancels the message, so at most one is pending.
@@ -67,14 +67,13 @@ impl Drop for Alarm {
 
 pub(crate) struct ApplicationActor;
 
-/// Arguments of the actor.
+/// Startup arguments for the actor.
 pub(crate) struct ActorArguments {
     pub shared: Arc<SharedState>,
     pub stored: Box<StoredApplication>,
-    /// True if `stored` is the last state of this process itself, which cannot have been edited in the
-    /// meantime.
+    /// True if this process wrote `stored`, so that the state cannot have been edited in the meantime.
     pub is_own_state: bool,
-    /// First operation of this Application. Earlier operations belong to a former Application with the same
+    /// First operation of this Application. Earlier operations belong to a deleted Application with the same
     /// name.
     pub first_operation: Option<OperationId>,
     pub supervisor: ActorRef<SupervisorMessage>,
@@ -86,68 +85,69 @@ pub(crate) struct ActorState {
     key: AppKey,
     application: SharedApplication,
     problem: Option<String>,
-    /// Last persisted state, and the time when it was persisted.
+    /// Last persisted state, and the time at which it was persisted.
     persisted: Option<Arc<Application>>,
     persisted_at: Timestamp,
-    /// Duration of the last write.
+    /// Time that the last write took.
     write_duration: Duration,
-    /// Time of the first change that hasn't been persisted yet. `is_urgent` is true if the write must not be
+    /// Time of the first change that hasn't been persisted yet. If `is_urgent` is true, the write must not be
     /// delayed.
     unpersisted_since: Option<Timestamp>,
     is_urgent: bool,
-    /// Deployments that led to the current state, and those that were last published.
+    /// Deployments that led to the current state, and the deployments that were last published.
     deployments: Deployments,
     published_deployments: Deployments,
-    /// Operation that has been persisted with its ID.
+    /// Operation that has been persisted together with its ID.
     durable_operation: Option<OperationId>,
     /// Write in progress.
     pending_write: Option<Box<PendingWrite>>,
     /// State that could not be persisted.
     failed_write: Option<FailedWrite>,
-    /// Tracks values of the actor that other clients have overwritten.
+    /// Tracks the actor's values that other clients have overwritten.
     overwrites: OverwriteTracker,
     requested_level: Option<RefreshLevel>,
-    /// Callers that are waiting for a comparison.
+    /// Callers that are waiting for a comparison to finish.
     refresh_waiters: Vec<RefreshWaiter>,
     is_comparing: bool,
-    /// Number of consecutive comparisons that were followed by another comparison immediately, without a
+    /// Number of consecutive comparisons that were immediately followed by another comparison without a sync
     /// decision.
     undecided_comparisons: u32,
-    /// Results of the last comparison for use in the next one, and the number of operations that had finished
-    /// before the last comparison started.
+    /// Results of the last comparison, which the next comparison can reuse, and the number of operations that
+    /// had finished before the last comparison started.
     comparison_cache: ComparisonCache,
     ended_operations: u64,
     is_preparing: bool,
-    /// Commits that the operation's revisions resolved to when it was prepared. Since then the operation has
-    /// been waiting for dependencies.
+    /// Commits to which the operation's revisions resolved when it was prepared. The operation has been
+    /// waiting for dependencies since then.
     prepared_revisions: Option<Vec<String>>,
-    /// True if the deletion is waiting for other Applications. While it waits, the Application is still
-    /// compared.
+    /// True if the deletion is waiting for other Applications. The Application is still compared while it
+    /// waits.
     is_deletion_blocked: bool,
-    /// Dependency that the Application waits for and has already refreshed, with the commits at the time of
-    /// the refresh.
+    /// Dependency that the Application is waiting for and has already refreshed, with the commits at the time
+    /// of the refresh.
     refreshed_dependency: Option<(AppKey, Vec<String>)>,
     /// Operations requested by progressive syncs.
     child_operations: ChildOperations,
     running_operation: Option<OperationId>,
-    /// Requests that are waiting for the current operation.
+    /// Requests that are waiting for the current operation to end.
     supersede_state: SupersedeState,
-    /// Plan that the operation is waiting for, if it needs an approval.
+    /// Plan that the operation is waiting for, if the plan needs approval.
     approval_state: ApprovalState,
-    /// Operation whose deletions were confirmed by an annotation, and its number of retries at that time.
+    /// Operation whose deletions were confirmed by an annotation, and the operation's number of retries at
+    /// that time.
     confirmed_operation: Option<(OperationId, i64)>,
     /// Deletion that was withdrawn but continues because it had already started.
     withdrawn_deletion: Option<OperationId>,
     pending_change: Option<PendingChange>,
-    /// Next time when the health of an object changes although the object itself doesn't.
+    /// Next time at which an object's health changes even if the object doesn't.
     next_health_change: Option<Timestamp>,
-    /// Object changes before this time don't start a comparison.
+    /// Time until which object changes don't start a comparison.
     quiet_until: Timestamp,
     /// The only alarm of this actor.
     alarm: Option<(Timestamp, Alarm)>,
-    /// All work in progress. Aborted when the actor stops.
+    /// All work in progress. Stopping the actor aborts it.
     tasks: JoinSet<()>,
-    /// Preparation or tracking of the operation.
+    /// Tasks that prepare or follow the operation.
     operation_tasks: JoinSet<()>,
 }
 
@@ -224,7 +224,7 @@ impl Actor for ApplicationActor {
         state: &mut ActorState,
     ) -> Result<(), ActorProcessingErr> {
         state.shared.count_step();
-        // Boxed, so that an idle actor doesn't reserve memory for its message handler.
+        // Box the future, so that an idle actor doesn't reserve memory for its message handler.
         Box::pin(state.handle_message(&myself, message)).await;
         Ok(())
     }
@@ -235,7 +235,7 @@ impl ActorState {
         SystemClock.now()
     }
 
-    /// Handles a message, then does everything that is due.
+    /// Handles a message, and then does everything that is due.
     async fn handle_message(&mut self, myself: &ActorRef<AppMessage>, message: AppMessage) {
         while self.tasks.try_join_next().is_some() {}
         while self.operation_tasks.try_join_next().is_some() {}
@@ -266,8 +266,7 @@ impl ActorState {
             }
             AppMessage::Approve { hash, approval, reply } => {
                 let answer = self.approve(myself, hash, approval).await;
-                // Runs a step before replying, so that the caller doesn't find the approved plan still
-                // waiting.
+                // Run a step before replying, so that the caller doesn't see the approved plan still waiting.
                 self.step(myself).await;
                 return drop(reply.send(answer));
             }
@@ -310,7 +309,8 @@ impl ActorState {
         self.requested_level = self.requested_level.max(Some(level));
     }
 
-    /// Restores events that are in the operation log but not in the status, so that no operation runs twice.
+    /// Restores operations that are in the operation log but not in the status, so that no operation runs
+    /// twice.
     async fn restore_logged_operations(
         &mut self,
         lost: Option<String>,
@@ -334,8 +334,8 @@ impl ActorState {
         let taken = remembered::apply_history(&mut self.application, unknown);
         if let Some(request) = request.filter(|request| self.application.operation.as_ref() != Some(request))
         {
-            // A client wrote this operation while the service was stopped, and the log contains another
-            // operation that is still running.
+            // A client wrote this operation while the service was stopped, and according to the log, a
+            // different operation is still running.
             self.handle_written_operation(request);
         }
         if is_own {
@@ -375,13 +375,13 @@ impl ActorState {
     fn handle_resource_change(&mut self, stored: StoredApplication) {
         let StoredApplication { application, problem, .. } = stored;
         self.problem = problem;
-        // New credentials can make a source readable.
+        // New credentials may make a source readable.
         let is_same = self.application.sources() == application.sources();
         self.request_comparison(if is_same { RefreshLevel::Latest } else { RefreshLevel::Forced });
         let leaves = projects::project_name(&self.application) != projects::project_name(&application);
         (self.application.metadata, self.application.spec) = (application.metadata, application.spec);
         if leaves {
-            // Publish first, because the handler looks for the project's remaining Applications.
+            // Publish first, because the handler checks which Applications remain in the project.
             self.publish();
             drop(self.supervisor.send_message(SupervisorMessage::ReleaseProjects));
         }
@@ -402,16 +402,16 @@ impl ActorState {
         self.alarm = Some((at, alarm));
     }
 
-    /// Returns the reason why the cluster's availability isn't known yet, or `None` if it is known.
+    /// Returns the reason why Tidegate doesn't know yet if the cluster is available, or `None` if it knows.
     fn unknown_cluster_reason(&self) -> Option<String> {
         self.shared.destinations.unchecked_reason(&self.application.spec.destination)
     }
 
-    /// Does everything that is due. Starts only operations that have been persisted with their ID.
+    /// Does everything that is due. Only starts operations that have been persisted together with their ID.
     async fn step(&mut self, myself: &ActorRef<AppMessage>) {
         let now = self.now();
         if refresh::is_skipped(&self.application) && !self.has_running_operation() {
-            // While reconciliation is skipped, an edited operation stays unchanged.
+            // While reconciliation is skipped, an edited operation is left unchanged.
             self.schedule_child(myself, now);
             if self.persist(myself).await.is_ok() {
                 self.report_children();
@@ -426,7 +426,7 @@ impl ActorState {
         self.compare_changed_health(myself, now);
         self.compare_newer_revisions();
         if !self.application.is_deleting() {
-            // Otherwise frequent refresh requests would postpone the sync decision forever.
+            // Otherwise, frequent refresh requests would postpone the sync decision forever.
             if self.undecided_comparisons > 1 {
                 self.start_automated_sync(myself, now);
             }
@@ -439,7 +439,7 @@ impl ActorState {
             std::mem::replace(&mut self.is_deletion_blocked, is_held && self.application.is_deleting());
         if self.is_deletion_blocked {
             if !waited {
-                // Until now, comparison results were discarded because of the deletion.
+                // Until now, the deletion caused comparison results to be discarded.
                 self.request_comparison(if self.refresh_waiters.is_empty() {
                     RefreshLevel::Latest
                 } else {
@@ -466,7 +466,7 @@ impl ActorState {
         self.answer_refreshes();
     }
 
-    /// Returns true if an operation of the Application has started or is being prepared.
+    /// Returns true if one of the Application's operations has started or is being prepared.
     fn has_running_operation(&self) -> bool {
         self.is_preparing
             || self
@@ -481,7 +481,7 @@ impl ActorState {
         if let Some(problem) = self.problem.clone() {
             comparison::record_invalid_spec(&mut self.application, problem, now);
         } else if self.application.is_deleting() && !self.is_deletion_blocked {
-            // No later comparison would clear this condition.
+            // No later comparison would remove this condition.
             let kind = ConditionType::InvalidSpecError;
             conditions::set_conditions(&mut self.application.status.conditions, &[kind], None, now);
         }
@@ -509,7 +509,7 @@ impl ActorState {
         self.set_condition(UNWATCHABLE_CONDITION, &unseen, now);
     }
 
-    /// Sets one of Tidegate's own conditions. An empty `text` removes the condition.
+    /// Sets a condition that is specific to Tidegate. An empty `text` removes the condition.
     fn set_condition(&mut self, kind: &str, text: &[String], now: Timestamp) {
         let kind = ConditionType::Other(kind.to_owned());
         let found = (!text.is_empty()).then(|| (kind.clone(), text.join("; ")));
@@ -520,12 +520,12 @@ impl ActorState {
         if self.is_comparing || self.problem.is_some() || refresh::is_skipped(&self.application) {
             return;
         }
-        // The known state may be outdated. Decide once the cluster has responded.
+        // The last observed state may be outdated. Decide once the cluster has responded.
         if self.unknown_cluster_reason().is_some() {
             return;
         }
         self.undecided_comparisons = 0;
-        // An approved plan runs unchanged, regardless of later commits.
+        // An approved plan runs unchanged, even if there are newer commits.
         if !self.is_preparing && !self.is_approved() {
             automated_sync::update_waiting_operation(&mut self.application, now);
         }
@@ -540,7 +540,7 @@ impl ActorState {
     }
 }
 
-/// Returns true if an unknown field is part of a source, so that the source is rejected.
+/// Returns true if an unknown field is part of a source. Such a source is rejected.
 fn is_source_field(field: &str) -> bool {
     const SOURCE_TYPES: [&str; 3] = ["directory", "helm", "kustomize"];
     let Some((source, rest)) = field.strip_prefix("spec.").and_then(|rest| rest.split_once('.')) else {

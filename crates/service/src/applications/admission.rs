@@ -1,5 +1,5 @@
-//! Admission of an Application, based on its specification, cluster and project. Checked before each
-//! comparison and before each operation. Every write is checked again.
+//! Checks an Application's specification, cluster and project before each comparison and each operation. In
+//! addition, every write is checked.
 
 use std::collections::BTreeSet;
 
@@ -13,11 +13,11 @@ use super::destinations::{DestinationError, ResolvedDestination};
 use super::projects;
 use super::shared_state::SharedState;
 
-/// Maximum number of project refusals named in a message.
+/// Maximum number of objects that the project refuses to list in a message.
 const REFUSALS_NAMED_MAX: usize = 10;
 
-/// Returns the destination of an Application's objects and the project policy for its operations. The error
-/// says why the Application can't be managed, regardless of its manifests.
+/// Returns the destination of an Application's objects, and the project policy for its operations. The error
+/// explains why the Application can't be managed, whatever its manifests are.
 pub(crate) fn admit(
     shared: &SharedState,
     application: &Application,
@@ -30,14 +30,14 @@ pub(crate) fn admit(
     let mut place = shared.destinations.resolve(&application.spec.destination)?;
     let policy = shared.projects.policy(application, &place)?;
     if !policy.user.is_empty() {
-        // The dry runs of a comparison impersonate the same user as the writes.
+        // A comparison's dry runs impersonate the same user as the writes.
         let acting = place.cluster.as_user(&policy.user);
         place.cluster = acting.map_err(|error| DestinationError::Invalid(error.message))?;
     }
     Ok((place, policy))
 }
 
-/// Rejects commits that aren't signed as the project requires. `names` are the requested revisions.
+/// Rejects commits without the signatures that the project requires. `names` are the requested revisions.
 pub(crate) async fn check_signatures(
     shared: &SharedState,
     application: &Application,
@@ -66,8 +66,8 @@ pub(crate) fn refuse_resources(
     refusal_messages(refused, policy).map(|message| (ConditionType::ComparisonError, message)).collect()
 }
 
-/// Returns the reason why a sync would fail at its hooks, which aren't compared. Returns `None` if the
-/// failure isn't certain.
+/// Returns the reason why a sync would fail because of its hooks, which aren't compared. Returns `None` if it
+/// isn't certain that the sync would fail.
 pub(crate) fn refuse_hooks(
     shared: &SharedState,
     policy: &ProjectPolicy,

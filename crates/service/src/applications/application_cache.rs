@@ -1,4 +1,4 @@
-//! Cache of each Application's current state, for readers and restarted actors.
+//! Cache of each Application's current state, for readers and for restarted actors.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,20 +12,21 @@ use tokio::sync::broadcast;
 use super::store::AppKey;
 use crate::resource_cache;
 
-/// Cache of each Application's current state.
+/// Cache of each Application's current state, for readers and for restarted actors.
 #[derive(Default)]
 pub struct ApplicationCache {
     entries: resource_cache::ResourceCache<(Arc<Application>, Arc<Deployments>)>,
-    /// Applications owned by each ApplicationSet.
+    /// Applications that each ApplicationSet owns.
     owned_applications: Mutex<OwnedApplications>,
-    /// Health rules of objects whose annotations select a different rule than the one for their kind.
+    /// Health rules for objects whose annotations select a rule other than the default rule for their kind.
     own_rules: Mutex<BTreeMap<AppKey, OwnRules>>,
 }
 
-/// Health rule of each object. Empty if no rule applies.
+/// Health rule for each object. The rule is empty if none applies.
 pub(crate) type OwnRules = BTreeMap<ObjectKey, Box<str>>;
 
-/// Application names by ApplicationSet. An ApplicationSet and its Applications are in the same namespace.
+/// Names of Applications, by ApplicationSet. An ApplicationSet and its Applications are always in the same
+/// namespace.
 #[derive(Default)]
 struct OwnedApplications(BTreeMap<AppKey, BTreeSet<String>>);
 
@@ -58,28 +59,28 @@ pub(crate) struct Deployments {
     /// Newest operation that deployed the whole Application and had finished before the published comparison
     /// started. The published state therefore includes its effects.
     pub evidence: Option<Deployment>,
-    /// True if the published comparison was made by this process.
+    /// True if this process made the published comparison.
     pub is_compared: bool,
 }
 
-/// Result of a search.
+/// Applications that match a search, and problems.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SearchResult {
-    /// Applications in name order.
+    /// Applications, sorted by name.
     pub applications: Vec<Arc<Application>>,
-    /// Errors in files or resources that can't be read and don't belong to an Application.
+    /// Errors in unreadable files or resources that can't be attributed to an Application.
     pub problems: Vec<String>,
 }
 
 impl ApplicationCache {
-    /// Publishes the state of an Application and returns the previous one.
+    /// Publishes an Application's state. Returns the previous state.
     pub(super) fn publish(
         &self,
         key: &AppKey,
         application: Arc<Application>,
         deployments: Deployments,
     ) -> Option<Arc<Application>> {
-        // Keep the lock during the update, so that the owners always match the published state.
+        // Hold the lock during the update, so that the owners always match the published state.
         let mut owned = self.owned_applications();
         let before = self.entries.insert(key, (Arc::clone(&application), Arc::new(deployments)));
         let before = before.map(|(before, _)| before);
@@ -95,7 +96,7 @@ impl ApplicationCache {
         owned.set(key, before.as_deref(), None);
     }
 
-    /// Sets the objects that have their own health rules, according to an Application's last comparison.
+    /// Sets the objects that have their own health rules, based on an Application's last comparison.
     pub(super) fn set_own_rules(&self, key: &AppKey, rules: OwnRules) {
         let mut all = self.own_rules.lock().unwrap_or_else(PoisonError::into_inner);
         match rules.is_empty() {
@@ -104,7 +105,7 @@ impl ApplicationCache {
         }
     }
 
-    /// Returns the objects of an Application that have their own health rules.
+    /// Returns an Application's objects that have their own health rules.
     pub(crate) fn own_rules(&self, key: &AppKey) -> OwnRules {
         let all = self.own_rules.lock().unwrap_or_else(PoisonError::into_inner);
         all.get(key).cloned().unwrap_or_default()
@@ -127,7 +128,7 @@ impl ApplicationCache {
         self.entries.get(key).map(|(application, _)| application)
     }
 
-    /// Returns an Application and its deployments, both from the same moment.
+    /// Returns a consistent snapshot of an Application and its deployments.
     pub(crate) fn get_with_deployments(&self, key: &AppKey) -> Option<(Arc<Application>, Arc<Deployments>)> {
         self.entries.get(key)
     }
@@ -150,7 +151,7 @@ impl ApplicationCache {
         self.entries.problem_messages()
     }
 
-    /// Finds Applications by name, or all Applications if `text` is `None`.
+    /// Returns the Applications with the given name, or all Applications if `text` is `None`.
     pub fn find(&self, text: Option<&str>) -> SearchResult {
         let (found, problems) = self.entries.find_matching(text);
         SearchResult {

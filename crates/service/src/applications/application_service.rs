@@ -1,4 +1,4 @@
-//! Requests to Applications from the socket, the API and webhooks.
+//! Requests for Applications that arrive through the socket, the API and webhooks.
 
 mod plans;
 
@@ -32,14 +32,14 @@ use crate::error::ServiceError;
 use crate::simulated;
 use crate::summaries::SyncWindowSummary;
 
-/// Time limit of a requested comparison. Shorter than the time limit of an API response.
+/// Time limit for a requested comparison, shorter than the time limit for an API response.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(50);
-/// Maximum number of dependents named in the warnings of a deletion plan.
+/// Maximum number of dependents to list in a deletion plan's warnings.
 const DEPENDENTS_NAMED_MAX: usize = 10;
-/// Maximum time to wait for the store's current content.
+/// Maximum time to wait until the store has been read.
 const STORE_READ_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Interface for requests to Applications. Cheap to clone.
+/// Interface for requests that involve Applications. Cheap to clone.
 #[derive(Clone)]
 pub struct ApplicationService {
     pub(crate) shared: Arc<SharedState>,
@@ -47,15 +47,15 @@ pub struct ApplicationService {
 }
 
 impl ApplicationService {
-    /// Returns the reason why Applications are no longer managed: the engine has failed or the supervisor has
-    /// stopped. `None` during normal operation.
+    /// Returns the reason why Applications are no longer managed: the engine has failed, or the supervisor
+    /// has stopped. Returns `None` during normal operation.
     pub fn failure(&self) -> Option<EngineError> {
         let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
         self.shared.engine.failure().or(over.then_some(EngineError::Stopped))
     }
 
-    /// Records that all ApplicationSets have been processed, so that their Applications can check their place
-    /// in the deletion order.
+    /// Records that all ApplicationSets have been processed, so that their Applications can check their
+    /// position in the deletion order.
     pub(crate) fn mark_appsets_processed(&self) {
         self.shared.deletion_queue.mark_settled();
         let all = self.all().into_iter();
@@ -79,39 +79,39 @@ impl ApplicationService {
         listing::page(self.shared.application_cache.all(), filter, order, begins, limit)
     }
 
-    /// Returns all Applications in name order.
+    /// Returns all Applications, sorted by name.
     pub fn all(&self) -> Vec<(AppKey, Arc<Application>)> {
         self.shared.application_cache.all()
     }
 
-    /// Returns an Application including its credentials. Use [`Self::masked_application`] to get it without
-    /// them.
+    /// Returns an Application, including its credentials. [`Self::masked_application`] returns it without
+    /// credentials.
     pub fn application(&self, key: &AppKey) -> Option<Arc<Application>> {
         self.shared.application_cache.get(key)
     }
 
-    /// Returns the Application that requests an operation.
+    /// Returns the Application that has requested the operation.
     pub(crate) fn application_of_operation(&self, id: OperationId) -> Option<AppKey> {
         let asks = |one: &Application| one.operation.as_ref().and_then(operation::engine_id) == Some(id);
         self.all().into_iter().find(|(_, application)| asks(application)).map(|(key, _)| key)
     }
 
-    /// Returns the request that is waiting for an operation to finish, given the Application's name in
-    /// operations.
+    /// Returns the request that is waiting for an operation to finish. `instance` is the Application's name
+    /// in operations.
     pub(crate) fn waiting_request(&self, instance: &str, id: OperationId) -> Option<String> {
         let application = self.application(&AppKey::parse(instance))?;
         let is_current = application.operation.as_ref().and_then(operation::engine_id) == Some(id);
         supersede::new_revision_condition_message(&application).filter(|_| is_current).map(str::to_owned)
     }
 
-    /// Returns the Application `NAMESPACE/NAME` without credentials.
+    /// Returns the Application `NAMESPACE/NAME`, without credentials.
     pub fn masked_application(&self, text: &str) -> Option<Application> {
         let (namespace, name) = text.split_once('/')?;
         let key = AppKey { namespace: namespace.to_owned(), name: name.to_owned() };
         Some(credentials::application_without_credentials(self.application(&key)?.as_ref()))
     }
 
-    /// Returns a description of the health rule for each object of an Application, or `None` for objects
+    /// Returns a description of the health rule for each of an Application's objects, or `None` for an object
     /// without a rule.
     pub fn health_rules(&self, key: &AppKey, objects: &[ResourceStatus]) -> Vec<Option<String>> {
         let own = self.shared.application_cache.own_rules(key);
@@ -125,7 +125,7 @@ impl ApplicationService {
         objects.iter().map(rule).collect()
     }
 
-    /// Returns metrics of requests to remote Git repositories.
+    /// Returns metrics for requests to remote Git repositories.
     pub fn git_requests(&self) -> Vec<RepositoryRequests> {
         self.shared.git_requests.counts()
     }
@@ -135,22 +135,23 @@ impl ApplicationService {
         self.shared.destinations.cluster_statuses(&self.shared.watches)
     }
 
-    /// Returns the durations of comparisons by cluster and by Application namespace.
+    /// Returns how long comparisons took, by cluster and by Application namespace.
     pub fn comparison_durations(&self) -> Vec<((String, String), HistogramSnapshot)> {
         self.shared.reconcile_metrics.durations()
     }
 
-    /// Subscribes to the number of messages handled by the actors of Applications and ApplicationSets.
+    /// Subscribes to the total number of messages that the Application and ApplicationSet actors have
+    /// handled.
     pub fn steps(&self) -> watch::Receiver<u64> {
         self.shared.steps.subscribe()
     }
 
-    /// Returns errors in files or resources that can't be read and don't belong to an Application.
+    /// Returns errors in unreadable files or resources that can't be attributed to an Application.
     pub fn problems(&self) -> Vec<String> {
         self.shared.application_cache.problems()
     }
 
-    /// Subscribes to Applications that change from now on, including deletions. A slow receiver gets an error
+    /// Subscribes to changes to Applications, including deletions, from now on. A slow receiver gets an error
     /// about missed changes.
     pub fn subscribe(&self) -> broadcast::Receiver<AppKey> {
         self.shared.application_cache.subscribe()
@@ -165,7 +166,7 @@ impl ApplicationService {
         Ok(AppKey::of(self.find_only(text)?.as_ref()))
     }
 
-    /// Returns true if the deletion of an Application also deletes its file.
+    /// Returns true if deleting an Application also deletes its file.
     async fn is_file_deleted(&self, application: &Application) -> bool {
         let is_in_file = !self.shared.store.is_shared() && owning_appset(application).is_none();
         is_in_file && self.shared.store.deletion_error(application).await.is_none()
@@ -185,8 +186,8 @@ impl ApplicationService {
         .await
     }
 
-    /// Terminates an Application's operation and records the requester and the reason. If `operation` is set
-    /// and another operation is running, rejects the request. Returns once the request is durable.
+    /// Terminates an Application's operation, and records the requester and the reason. Rejects the request
+    /// if `operation` is set and a different operation is running. Returns once the request is durable.
     pub async fn terminate(
         &self,
         text: &str,
@@ -198,9 +199,9 @@ impl ApplicationService {
         self.send_request(|reply| SupervisorMessage::Terminate { key, operation, by, reply }).await
     }
 
-    /// Deletes an Application with this cascade, optionally without hooks, and records the requester and the
-    /// reason. Returns once the request is durable: the Application is then being deleted or has been
-    /// deleted.
+    /// Deletes an Application with the given cascade, optionally without hooks, and records the requester and
+    /// the reason. Returns once the request is durable, which means that the Application is being deleted or
+    /// has been deleted.
     pub async fn delete(
         &self,
         text: &str,
@@ -228,7 +229,7 @@ impl ApplicationService {
         self.send_request(|reply| SupervisorMessage::Rollback { key, id, prune, requester, reply }).await
     }
 
-    /// Returns the changes that a sync of an Application would make.
+    /// Returns the changes that syncing an Application would make.
     pub async fn diff(
         &self,
         text: &str,
@@ -239,15 +240,15 @@ impl ApplicationService {
         differing.await.map_err(ServiceError::refused)
     }
 
-    /// Returns the plan for a sync of an Application, wave by wave.
+    /// Returns the plan for syncing an Application, wave by wave.
     pub async fn plan(&self, text: &str, named: Vec<String>) -> Result<Plan, ServiceError> {
         let application = self.current_application(text).await?;
         let planning = compare::sync_plan(&self.shared, &application, named);
         planning.await.map_err(ServiceError::refused)
     }
 
-    /// Returns the plan for an Application's deletion. `how` contains the cascade, and true to skip the
-    /// hooks.
+    /// Returns the plan for deleting an Application. `how` contains the cascade, and true if the hooks should
+    /// be skipped.
     pub async fn plan_deletion(
         &self,
         text: &str,
@@ -292,7 +293,7 @@ impl ApplicationService {
         answer.await.map_err(|_| EngineError::Stopped)?.map_err(ServiceError::refused)
     }
 
-    /// Deletes an object from the simulated cluster. Fails if the managed cluster isn't simulated.
+    /// Deletes an object from the simulated cluster. Returns an error if the managed cluster isn't simulated.
     pub async fn delete_simulated(&self, object: &ResourceSelector) -> Result<(), ServiceError> {
         let places = &self.shared.destinations;
         if !places.is_simulated() {
@@ -301,7 +302,7 @@ impl ApplicationService {
         simulated::delete_object(places.cluster().as_ref(), object).await
     }
 
-    /// Checks if sync windows currently permit a sync of an Application.
+    /// Returns the state of an Application's sync windows, including whether a sync is currently permitted.
     pub fn window_status(&self, text: &str) -> Result<SyncWindowSummary, ServiceError> {
         let application = self.find_only(text)?;
         let windows = self.shared.sync_windows(&application);
@@ -312,8 +313,8 @@ impl ApplicationService {
         Ok(SyncWindowSummary { automated: is_automated, manual: is_manual, reason })
     }
 
-    /// Observes the repositories that were pushed to, then compares the affected Applications. Returns the
-    /// number of affected Applications.
+    /// Observes the repositories that were pushed to, and then compares the affected Applications. Returns
+    /// how many Applications are affected.
     pub async fn handle_push(&self, changes: WebhookChanges) -> Result<u64, ServiceError> {
         let (shared, changes) = (Arc::clone(&self.shared), Arc::new(changes));
         // There may be no subscriber.
@@ -330,7 +331,7 @@ impl ApplicationService {
         Ok(number)
     }
 
-    /// Observes the repository of an Application and compares the Application. Returns once the result is
+    /// Observes an Application's repository and compares the Application. Returns once the result has been
     /// published.
     ///
     /// # Errors
@@ -356,16 +357,16 @@ impl ApplicationService {
         let is_looked_at = self.await_store_read().await;
         let key = self.find_key(text)?;
         if is_looked_at {
-            // An Application without an actor can't reply.
+            // An Application that doesn't have an actor can't reply.
             let shown = self.send_request(|reply| SupervisorMessage::Flush { key, reply });
             drop(tokio::time::timeout(STORE_READ_TIMEOUT, shown).await);
         }
         self.find_only(text)
     }
 
-    /// Waits until earlier changes to the store have taken effect, because a user who edits a file and then
-    /// sends a request expects the new content. Gives up if the store doesn't respond. Returns true if the
-    /// store was read for this.
+    /// Waits until earlier changes to the store have taken effect. A user who edits a file and then sends a
+    /// request expects Tidegate to use the new content. Gives up if the store doesn't respond. Returns true
+    /// if the store was read.
     async fn await_store_read(&self) -> bool {
         let Some(number) = self.shared.store.request_read() else { return false };
         let mut looked = self.shared.store_reads.subscribe();

@@ -1,4 +1,4 @@
-//! Comparison of an Application with its cluster.
+//! Compares an Application with its cluster.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -43,11 +43,11 @@ use super::shared_state::{RevisionLookup, SharedState};
 use super::store::AppKey;
 use super::watches::{ObjectState, TrackedObject, WatchPosition};
 
-/// Name of the wave in which a resource is pruned, which differs from the resource's own wave.
+/// Field with the wave in which a resource is pruned, which differs from the resource's own wave.
 const PRUNE_WAVE: &str = "pruneWave";
-/// Maximum number of undefined gates named in a message.
+/// Maximum number of undefined gates to list in a message.
 const GATES_NAMED_MAX: usize = 10;
-/// Maximum number of objects that are read concurrently.
+/// Maximum number of objects to read concurrently.
 const CONCURRENT_READS_MAX: usize = 16;
 
 struct ComparisonFailure {
@@ -56,8 +56,8 @@ struct ComparisonFailure {
     message: String,
 }
 
-/// Returns the failure for a destination that can't be used. An unreachable cluster isn't an error in the
-/// specification.
+/// Returns the failure for a destination that can't be used. An unreachable cluster is not treated as an
+/// error in the specification.
 fn destination_failure(none: DestinationError) -> ComparisonFailure {
     let kind = match none {
         DestinationError::Invalid(_) => ConditionType::InvalidSpecError,
@@ -66,7 +66,7 @@ fn destination_failure(none: DestinationError) -> ComparisonFailure {
     ComparisonFailure { kind, revisions: Vec::new(), message: none.to_string() }
 }
 
-/// Compares an Application with its cluster. The outcome includes failures.
+/// Compares an Application with its cluster. The returned outcome also represents failures.
 pub(crate) async fn compare(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -111,7 +111,7 @@ pub(crate) async fn compare(
     }
 }
 
-/// Reads the health of the known resources when the desired state isn't available.
+/// Reads the health of the resources in the status if the desired state isn't available.
 async fn read_health(shared: &Arc<SharedState>, application: &Application) -> Vec<ComparedResource> {
     let Ok(ResolvedDestination { cluster, .. }) = shared.destinations.resolve(&application.spec.destination)
     else {
@@ -174,15 +174,15 @@ fn ignores_health(object: &Object) -> bool {
     object.annotation(annotations::IGNORE_HEALTHCHECK) == Some("true")
 }
 
-/// Comparison in progress.
+/// A comparison in progress.
 struct Comparison<'a> {
     shared: &'a Arc<SharedState>,
     application: &'a Application,
     level: RefreshLevel,
     cache: ComparisonCache,
-    /// Relation to the manifests that the running operation deploys.
+    /// Relation to the manifests that the running operation is deploying.
     newest: ManifestComparison,
-    /// Moment before the cluster was read.
+    /// Watch position before the cluster was read.
     read_since: Option<WatchPosition>,
     is_access_denied: bool,
 }
@@ -249,7 +249,7 @@ impl Comparison<'_> {
         self.shared.resolve_revisions(self.application, (sources, sources.target_revisions()), lookup).await
     }
 
-    /// Returns the differences, from the cache if no input has changed.
+    /// Returns the differences. Uses the cache if no input has changed.
     async fn find_differences(
         &mut self,
         (place, policy): (ResolvedDestination, &ProjectPolicy),
@@ -258,7 +258,7 @@ impl Comparison<'_> {
     ) -> Result<Arc<ComparisonFindings>, String> {
         let Self { shared, application, level, .. } = *self;
         let (destination, namespace) = (place.destination.clone(), place.namespace.clone());
-        // The order matters: a change between the two calls must count as new.
+        // The order matters: a change between the two calls must be treated as new.
         self.read_since = Some(shared.watches.current_position(&destination));
         let mark = shared.watches.position(&AppKey::of(application), &destination);
         let request = shared.comparison_request(application, (destination.clone(), namespace.clone()));
@@ -290,17 +290,17 @@ impl Comparison<'_> {
             let extent = match is_complete {
                 true => SearchExtent::Complete,
                 // Only a comparison that searches the cluster reports this finding, so the next comparison
-                // must search too.
+                // must search as well.
                 false if findings.iter().any(|one| one.code == effects::NOT_SEARCHED) => SearchExtent::Denied,
                 false => SearchExtent::Partial,
             };
             self.cache.record_search(&input, &differences, extent);
         }
-        // Includes the search above, so that the next comparison uses the same objects.
+        // This includes the search above, so that the next comparison considers the same objects.
         let known = self.cache.known_objects(recorded, RefreshLevel::Recent, &input);
         let input = ComparisonInput { inventory: known.as_ref(), ..input };
-        // The server couldn't evaluate the change, perhaps only temporarily, so the next comparison tries
-        // again.
+        // The server couldn't evaluate the change, perhaps only temporarily. The next comparison therefore
+        // tries again.
         let is_guessed = |one: &ObjectDifference| one.estimate && !one.task.options.take_over.is_empty();
         let is_sure = !differences.iter().any(is_guessed);
         let rejections = differences.iter().filter_map(refusal_condition).collect();
@@ -318,8 +318,8 @@ impl Comparison<'_> {
         Ok(found)
     }
 
-    /// Compares the manifests that have these keys with the manifests that the running operation deploys.
-    /// Manifests can be equal even if their keys differ, so the manifests in the log are compared too.
+    /// Compares the manifests with the given keys with the manifests that the running operation is deploying.
+    /// Manifests may be identical even if their keys differ, so the manifests in the log are also compared.
     async fn with_operation(
         &self,
         compared: &[String],
@@ -356,8 +356,7 @@ impl Comparison<'_> {
     }
 }
 
-/// Returns true if an Application's operation was running at any time between the start of a comparison and
-/// now.
+/// Returns true if one of an Application's operations was running at any time since the comparison started.
 fn was_operation_running(at_first: &Application, now: Option<&Application>) -> bool {
     let last = |one: &Application| {
         let state = one.status.operation_state.as_ref()?;
@@ -371,7 +370,7 @@ fn comparison_failure(revisions: &[String], message: String) -> ComparisonFailur
     ComparisonFailure { kind: ConditionType::ComparisonError, revisions: revisions.to_vec(), message }
 }
 
-/// Returns the cluster as a comparison reads it: through watches, or directly for a hard refresh.
+/// Returns the cluster that a comparison should read from: through watches, or directly for a hard refresh.
 fn reading_cluster(
     shared: &SharedState,
     place: &ResolvedDestination,
@@ -401,7 +400,7 @@ fn comparison_error(error: CallError) -> String {
     format!("cannot compare with the cluster: {}", error.message)
 }
 
-/// Returns the changes that a sync to these revisions would make. By default, uses the Application's own
+/// Returns the changes that a sync to the given revisions would make. By default, uses the Application's own
 /// revisions.
 pub(crate) async fn sync_differences(
     shared: &Arc<SharedState>,
@@ -416,8 +415,8 @@ pub(crate) async fn sync_differences(
     Ok((found.objects, found.findings))
 }
 
-/// Returns the plan of a sync to these revisions, including hooks. By default, uses the Application's own
-/// revisions.
+/// Returns the plan for a sync to the given revisions, including hooks. By default, uses the Application's
+/// own revisions.
 pub(crate) async fn sync_plan(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -433,7 +432,7 @@ pub(crate) async fn sync_plan(
     planned.map(|planned| planned.plan).map_err(|error| format!("cannot plan the sync: {}", error.message))
 }
 
-/// Input for a preview of a sync.
+/// Input for previewing a sync.
 struct PreviewInput {
     cluster: Arc<dyn Cluster>,
     request: SyncRequest,
@@ -460,7 +459,7 @@ async fn preview_input(
     Ok(PreviewInput { cluster, request, known, manifests })
 }
 
-/// Returns a warning about gates in the manifests that never open because they aren't defined.
+/// Returns a warning if the manifests use gates that never open because they aren't defined.
 async fn undefined_gates(
     shared: &SharedState,
     application: &Application,
@@ -505,7 +504,7 @@ fn compared_resource(
     let ObjectDifference { task, status, ignored, live, .. } = difference;
     let live = live.as_deref();
     let code = if status == ObjectStatus::Same { SyncStatusCode::Synced } else { SyncStatusCode::OutOfSync };
-    // Pruning goes through the waves in reverse order.
+    // Waves are pruned in reverse order.
     let own = live.filter(|_| status == ObjectStatus::Extra).map(annotated_wave);
     let mut rest = UnknownFields::new();
     if own.is_some() && task.action == Action::Prune {
@@ -540,7 +539,7 @@ fn compared_resource(
     }
 }
 
-/// Returns the health rule of an object if it differs from its kind's rule.
+/// Returns an object's health rule if it differs from the default rule for its kind.
 fn own_rule(live: &Object, rules: &HealthRules) -> Option<Box<str>> {
     let own = rules.rule_for(live);
     (own != rules.rule_for_kind(&live.gvk())).then(|| own.unwrap_or_default().into())
@@ -580,7 +579,7 @@ mod tests {
         application
     }
 
-    /// A comparison that overlaps the start or end of an operation can see objects created by hooks.
+    /// A comparison that overlaps the start or end of an operation may observe objects created by hooks.
     #[test]
     fn an_operation_that_overlaps_a_comparison_is_detected() {
         let (first, second) = (Some("2026-01-01T00:00:01Z"), Some("2026-01-01T00:00:09Z"));

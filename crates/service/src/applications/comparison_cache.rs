@@ -1,5 +1,5 @@
-//! Cache of comparison results. While a result is unchanged, comparing again doesn't send any requests: each
-//! input is watched or compared with its previous value.
+//! Cache of comparison results. As long as the result is unchanged, another comparison doesn't send any
+//! requests, because each input is either watched or compared with its previous value.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,37 +21,37 @@ use super::watches::WatchPosition;
 
 /// Maximum age of a result. Server defaults and webhook responses can change without an event.
 const RESULT_AGE_MAX: Duration = Duration::from_secs(1800);
-/// Maximum age of an incomplete search. Additional kinds may have become readable or responsive since.
+/// Maximum age of an incomplete search. Further kinds may have become readable or responsive since then.
 const PARTIAL_SEARCH_AGE_MAX: Duration = Duration::from_secs(600);
 /// API group whose objects a later search finds in a different group.
 const MOVED_GROUP: &str = "extensions";
 
-/// Cached results of one Application.
+/// Cached results for one Application.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ComparisonCache {
     /// Last result.
     last_result: Option<Arc<CachedResult>>,
-    /// Objects of the Application that the last search of the cluster found.
+    /// The Application's objects that were found by the last search of the cluster.
     last_search: Option<Arc<CachedSearch>>,
 }
 
 #[derive(Clone, Debug)]
 struct CachedResult {
     at: Instant,
-    /// Last watch event that the result includes. `None` while unknown.
+    /// Position of the last watch event that the result includes. `None` if it isn't known.
     mark: Option<WatchPosition>,
     input_digest: Digest,
     findings: Arc<ComparisonFindings>,
 }
 
-/// Extent of a search.
+/// Extent of a search of the cluster.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SearchExtent {
-    /// All kinds that can contain objects of the Application.
+    /// All kinds that may contain objects of the Application.
     Complete,
-    /// All readable kinds, which probably contain all objects.
+    /// All readable kinds. They probably contain all of the Application's objects.
     Partial,
-    /// All readable kinds. Some kinds that the Application may use aren't readable.
+    /// All readable kinds. Some of the kinds that the Application may use aren't readable.
     Denied,
 }
 
@@ -60,30 +60,30 @@ struct CachedSearch {
     at: Instant,
     /// Maximum age.
     max_age: Duration,
-    /// Digest of the input. Other manifests require another search.
+    /// Digest of the input. Different manifests require a new search.
     input_digest: Digest,
     locations: Inventory,
 }
 
-/// Result of a comparison before project checks and other checks.
+/// Result of a comparison before project checks and other checks are applied.
 #[derive(Clone, Debug)]
 pub(crate) struct ComparisonFindings {
     pub warnings: Vec<Warning>,
     pub resources: Vec<ComparedResource>,
-    /// Rejections by the cluster.
+    /// Changes that the cluster rejected.
     pub rejections: Vec<(ConditionType, String)>,
     /// Type of each source.
     pub types: Vec<String>,
-    /// Deletion phases that have hooks.
+    /// Deletion phases for which there are hooks.
     pub deletion_hooks: BTreeSet<Phase>,
-    /// Gates used in manifests, each with one of the manifests that use it.
+    /// Gates that the manifests use, each with one of these manifests.
     pub gates: BTreeMap<String, ObjectKey>,
     /// Manifests that aren't compared because they are hooks.
     pub hooks: Vec<ObjectKey>,
 }
 
 impl ComparisonFindings {
-    /// Creates findings from manifests and compared resources.
+    /// Creates findings from the manifests and the compared resources.
     pub fn from_resources(targets: &[Target], types: Vec<String>, resources: Vec<ComparedResource>) -> Self {
         let objects =
             || targets.iter().map(|target| &target.object).filter(|object| !is_excluded_from_sync(object));
@@ -109,13 +109,14 @@ impl ComparisonFindings {
     }
 }
 
-/// Comparison input that comes from the Application. If it differs, the cached result isn't used.
+/// Input that a comparison gets from the Application. The cached result is only used if this input is the
+/// same.
 pub(crate) struct ComparisonInput<'a> {
     pub request: &'a SyncRequest,
     pub inventory: Option<&'a ApplicationInventory>,
     /// Keys of the manifests.
     pub manifests: &'a [Digest],
-    /// Impersonated user. Empty for none.
+    /// Impersonated user; empty if no user is impersonated.
     pub user: &'a str,
 }
 
@@ -125,8 +126,8 @@ impl ComparisonInput<'_> {
     }
 
     /// Returns true if watches report all relevant changes. This requires a watch for every object in
-    /// `found`. If an operation creates the namespace, the watches for the objects in it also reveal its
-    /// deletion.
+    /// `found`. If an operation creates the namespace, watches for the objects in it also reveal when it is
+    /// deleted.
     fn is_watched(&self, found: &ComparisonFindings) -> bool {
         let own = self.request.namespace.as_str();
         let seen: BTreeSet<(&str, &str, &str, &str)> = found
@@ -139,7 +140,7 @@ impl ComparisonInput<'_> {
         let is_at = |gvk: &Gvk, namespace: &str, name: &str| {
             seen.contains(&(gvk.group.as_str(), gvk.kind.as_str(), namespace, name))
         };
-        // Leftover hook objects aren't compared.
+        // Objects left behind by hooks aren't compared.
         let is_hook = |gvk: &Gvk, name: &str| {
             found.hooks.iter().any(|one| one.group == gvk.group && one.kind == gvk.kind && one.name == name)
         };
@@ -165,7 +166,8 @@ impl ComparisonInput<'_> {
         Some(Digest(Sha256::digest(text).into()))
     }
 
-    /// Returns true if the comparison covers all objects of the Application, provided that they are watched.
+    /// Returns true if the comparison covers all of the Application's objects, provided that they are
+    /// watched.
     fn is_complete(&self) -> bool {
         self.inventory.is_some_and(|known| known.searched && !has_moved_groups(&known.places))
             && !self.request.options.adopt
@@ -177,7 +179,7 @@ fn has_moved_groups(places: &Inventory) -> bool {
 }
 
 impl ComparisonCache {
-    /// Returns the Application's known objects, from recorded operations and the last search.
+    /// Returns the Application's known objects, based on recorded operations and the last search.
     pub fn known_objects(
         &self,
         recorded: Option<ApplicationInventory>,
@@ -197,7 +199,7 @@ impl ComparisonCache {
         Some(known)
     }
 
-    /// Records the objects that were found by searching the cluster.
+    /// Records the objects that a search of the cluster has found.
     pub fn record_search(
         &mut self,
         input: &ComparisonInput<'_>,
@@ -216,8 +218,8 @@ impl ComparisonCache {
             .iter()
             .map(|one| (one.task.gvk.clone(), one.task.namespace.clone(), one.task.name.clone()))
             .collect();
-        // Every search must report objects that may belong to another Application, so a search is cached only
-        // if it didn't find such an object.
+        // Every search must report objects that may belong to another Application. A search is therefore
+        // cached only if it didn't find any.
         let is_whole =
             !has_moved_groups(&locations) && !differences.iter().any(|one| one.task.options.found_elsewhere);
         let input = input.search_digest().filter(|_| is_whole);
@@ -233,15 +235,15 @@ impl ComparisonCache {
         level <= RefreshLevel::Latest && mark.is_some() && self.last_result.as_ref().filter(is_held).is_some()
     }
 
-    /// Returns the last result if it had the same input. The caller must check
+    /// Returns the last result if it was based on the same input. The caller must check
     /// [`ComparisonCache::can_be_valid`] first.
     pub fn find(&self, input: &ComparisonInput<'_>) -> Option<Arc<ComparisonFindings>> {
         let last = self.last_result.as_ref()?;
         (input.digest()? == last.input_digest).then(|| Arc::clone(&last.findings))
     }
 
-    /// Caches the result of a comparison that started at `mark`, or at an unknown position. Clears the cache
-    /// if watches don't cover the result.
+    /// Caches the result of a comparison that started at `mark`, or at an unknown position. If watches don't
+    /// cover the result, clears the cache instead.
     pub fn store(
         &mut self,
         input: &ComparisonInput<'_>,
@@ -249,7 +251,7 @@ impl ComparisonCache {
         found: &Arc<ComparisonFindings>,
         rules: &HealthRules,
     ) {
-        // A health script may use the current time, and grace periods end.
+        // Health can change over time if a script uses the current time or a grace period ends.
         let is_timeless = |one: &ComparedResource| {
             one.health_changes_at.is_none() && rules.script(&one.status.group, &one.status.kind).is_none()
         };

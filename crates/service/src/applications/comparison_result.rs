@@ -12,31 +12,31 @@ use tidegate_model::{ObjectKey, OperationId};
 use super::comparison_cache::ComparisonCache;
 use super::watches::{TrackedObject, WatchPosition};
 
-/// Result of a comparison, with data for later comparisons.
+/// Result of a comparison, with data that later comparisons use.
 pub(crate) struct ComparisonResult {
     pub outcome: ComparisonOutcome,
     /// Compared objects. `None` if the comparison failed.
     pub objects: Option<BTreeMap<ObjectKey, TrackedObject>>,
-    /// Moment before the objects were read. `None` if no objects were read.
+    /// Watch position before the objects were read. `None` if no objects were read.
     pub read_since: Option<WatchPosition>,
-    /// Cached results for the next comparison.
+    /// Cached results that the next comparison can reuse.
     pub cache: ComparisonCache,
-    /// Relation between the compared manifests and the running operation's manifests.
+    /// Relation between the compared manifests and the manifests that the running operation is deploying.
     pub operation_relation: OperationRelation,
-    /// True if the cluster denies access to the objects. No event reports that access was granted.
+    /// True if the cluster denies access to the objects. No event reports when access is granted.
     pub is_access_denied: bool,
 }
 
-/// Relation between the compared manifests and the manifests that the running operation deploys.
+/// Relation between the compared manifests and the manifests that the running operation is deploying.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct OperationRelation {
     /// The running operation, if any.
     pub operation: Option<OperationId>,
-    /// Result of comparing the manifests. Unknown if the comparison failed.
+    /// Result of comparing the manifests. Unknown if the comparison has failed.
     pub newest: ManifestComparison,
 }
 
-/// State when a comparison starts.
+/// State at the start of a comparison.
 pub(crate) struct ComparisonStart {
     pub compared_to: ComparedTo,
     pub level: RefreshLevel,
@@ -44,6 +44,6 @@ pub(crate) struct ComparisonStart {
     pub refresh_annotation: Option<String>,
     /// Newest deployment.
     pub newest_deployment: Option<Deployment>,
-    /// Number of operations that had finished.
+    /// Number of operations that have finished.
     pub ended_operations: u64,
 }

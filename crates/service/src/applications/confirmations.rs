@@ -1,11 +1,12 @@
-//! Objects for which a person must confirm pruning or deletion.
+//! Objects that may be pruned or deleted only after a person has confirmed it.
 
 use std::collections::BTreeMap;
 
 use tidegate_model::{Object, ObjectKey, SyncOptions};
 use tidegate_planner::requires_confirmation;
 
-/// Objects for which a person must confirm the deletion (`Delete=confirm`, `Prune=confirm`).
+/// Objects that may be pruned or deleted only after a person has confirmed it (`Delete=confirm`,
+/// `Prune=confirm`).
 pub(super) struct Confirmations<'a> {
     options: &'a SyncOptions,
     /// Manifests by group, kind and name.
@@ -13,7 +14,7 @@ pub(super) struct Confirmations<'a> {
 }
 
 impl<'a> Confirmations<'a> {
-    /// Creates the lookup from an Application's options and manifests.
+    /// Creates the lookup from an Application's sync options and manifests.
     pub fn new(options: &'a SyncOptions, wanted: impl IntoIterator<Item = &'a Object>) -> Self {
         let mut by_name = BTreeMap::<_, Vec<&'a Object>>::new();
         for object in wanted {
@@ -22,11 +23,12 @@ impl<'a> Confirmations<'a> {
         Self { options, manifests: by_name }
     }
 
-    /// Returns true if the deletion of an object must be confirmed, according to its manifest or the live
+    /// Returns true if an object's deletion must be confirmed, according to its manifest or to the live
     /// object.
     pub fn is_required(&self, key: &ObjectKey, live: Option<&Object>) -> bool {
         let named = self.manifests.get(&(key.group.as_str(), key.kind.as_str(), key.name.as_str()));
-        // The last of several manifests wins. A manifest without a namespace can belong to this object.
+        // If there are several matching manifests, the last one is used. A manifest without a namespace may
+        // belong to this object.
         let last = |is_it: &dyn Fn(&str) -> bool| {
             named.into_iter().flatten().rev().copied().find(|object| is_it(object.namespace()))
         };
@@ -55,23 +57,25 @@ mod tests {
             .unwrap()
         };
         let key = ObjectKey::new("", "ConfigMap", "web", "a");
-        // Options of the Application, options of manifests by namespace, and options of the live object.
+        // Columns: the Application's options, the manifests' options by namespace, and the live object's
+        // options.
         for (flags, wanted, live, expected) in [
             (&[][..], &[][..], None, false),
             (&[], &[("web", "")], Some(""), false),
             (&[], &[("web", "Prune=confirm")], None, true),
             (&[], &[("web", "Validate=false , Delete=confirm")], None, true),
             (&[], &[("web", "Delete=true,Delete=confirm")], None, false),
-            // The live object counts until the next sync, and also if it is no longer in the manifests.
+            // The live object's options apply until the next sync, and also if the object is no longer in the
+            // manifests.
             (&[], &[("web", "Prune=true")], Some("Prune=confirm"), true),
             (&[], &[], Some("Delete=confirm"), true),
             (&[], &[], Some("Prune=false"), false),
-            // An annotation overrides the Application separately for each of the two options.
+            // An annotation overrides the two options of the Application separately.
             (&["Delete=confirm"], &[("web", "")], None, true),
             (&["Delete=confirm"], &[("web", "Delete=true")], Some("Delete=false"), false),
             (&["Delete=confirm"], &[("web", "Prune=true")], None, true),
             (&["Prune=false", "Prune=confirm"], &[], Some(""), false),
-            // A manifest without a namespace belongs to this object.
+            // A manifest without a namespace may belong to this object.
             (&[], &[("", "Prune=confirm")], None, true),
             (&[], &[("other", "Prune=confirm")], None, false),
             (&[], &[("", "Prune=confirm"), ("web", "")], None, false),

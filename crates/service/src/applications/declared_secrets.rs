@@ -1,5 +1,5 @@
-//! Repository credentials and global projects from the cluster: watches the Secrets and ConfigMaps that Argo
-//! CD keeps in its namespace.
+//! Repository credentials and global projects from the cluster, based on watches for the Secrets and
+//! ConfigMaps in Argo CD's namespace.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::ready;
@@ -19,7 +19,7 @@ use super::messages::SupervisorMessage;
 use super::projects::global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
 use super::shared_state::SharedState;
 
-/// Delays before the objects are listed again.
+/// Delays before listing the objects again.
 const RELIST_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
 /// Kind of objects that contain settings.
@@ -28,11 +28,11 @@ const SETTINGS_KIND: &str = "ConfigMap";
 const WATCHED_KINDS: [&str; 2] = ["Secret", SETTINGS_KIND];
 
 /// Objects in a namespace that contain repository credentials or the list of global projects. Other objects
-/// are dropped immediately.
+/// are discarded immediately.
 #[derive(Default)]
 pub(crate) struct DeclaredSecrets {
     objects: BTreeMap<ObjectKey, Object>,
-    /// True until the settings have been listed or access to them was denied.
+    /// True until the settings have been listed, or until access to them has been denied.
     is_awaited: bool,
 }
 
@@ -41,7 +41,7 @@ fn is_relevant(object: &Object) -> bool {
 }
 
 impl DeclaredSecrets {
-    /// Applies a watch event. Returns true if this changes anything relevant.
+    /// Applies a watch event. Returns true if anything relevant has changed.
     fn apply_event(&mut self, kind: &str, what: ScopeChange) -> bool {
         let is_seen = match &what {
             ScopeChange::Listed(_) => true,
@@ -68,7 +68,7 @@ impl DeclaredSecrets {
                 let before = self.objects.insert(key.clone(), object);
                 self.objects.get(&key).map(object_content) != before.as_ref().map(object_content)
             }
-            // An object that has lost the label no longer counts.
+            // An object that has lost the label is no longer used.
             ScopeChange::Applied(object) | ScopeChange::Deleted(object) => {
                 self.objects.remove(&object.key()).is_some()
             }
@@ -85,8 +85,8 @@ impl DeclaredSecrets {
         }
     }
 
-    /// Returns the credentials from all objects, and the problems of objects that can't be used. A problem
-    /// affects only the object's own repositories.
+    /// Returns the credentials from all objects, and problems with objects that can't be used. A problem
+    /// affects only the repositories that the object applies to.
     fn credentials(&self) -> (Credentials, Vec<String>) {
         let (mut credentials, mut problems) = (Credentials::default(), Vec::new());
         for object in self.objects.values() {
@@ -99,8 +99,8 @@ impl DeclaredSecrets {
 /// `data` and `stringData` of an object, and the value of its type label.
 type ObjectContent<'o> = (Option<&'o serde_json::Value>, Option<&'o serde_json::Value>, Option<&'o str>);
 
-/// Returns the relevant content of an object. The resource version isn't sufficient, because writes to other
-/// fields change it too.
+/// Returns an object's relevant content. Comparing the resource version isn't sufficient, because writes to
+/// other fields change it, too.
 fn object_content(object: &Object) -> ObjectContent<'_> {
     if GlobalProjects::is_set_in(object) {
         return (GlobalProjects::setting_of(object), None, None);
@@ -113,7 +113,7 @@ fn keyed_content<'o>((key, object): (&'o ObjectKey, &'o Object)) -> (&'o ObjectK
     (key, object_content(object))
 }
 
-/// Returns true if the error is final. If access to the settings is denied, waiting doesn't help.
+/// Returns true if the error is final. Waiting doesn't help if access to the settings is denied.
 fn is_final(error: &ClusterError) -> bool {
     matches!(error.kind, ErrorKind::Forbidden | ErrorKind::UnknownKind)
 }
@@ -122,7 +122,7 @@ fn scope(kind: &str, namespace: &str) -> Scope {
     Scope { gvk: Gvk::new("", "v1", kind), namespace: Some(namespace.to_owned()), detail: Detail::Full }
 }
 
-/// Lists the current objects. Logs a warning for each list that fails; the watch tries again.
+/// Lists the current objects. Logs a warning for each list that fails. The watch tries again later.
 pub(crate) async fn list_objects(cluster: &dyn Cluster, namespace: &str) -> DeclaredSecrets {
     let mut secrets = DeclaredSecrets { is_awaited: true, ..DeclaredSecrets::default() };
     for kind in WATCHED_KINDS {
@@ -161,8 +161,8 @@ fn watch_credentials(
     updates.filter_map(ready).boxed()
 }
 
-/// Applies each change, then observes all repositories again, because a change can grant or revoke access to
-/// them. Never returns.
+/// Applies each change, and then observes all repositories again, because the change may grant or revoke
+/// access to them. Never returns.
 pub(crate) async fn apply_changes(
     cluster: Arc<dyn Cluster>,
     namespace: String,
@@ -188,7 +188,7 @@ pub(crate) async fn apply_changes(
     }
 }
 
-/// Returns the credentials, and logs the ones that can't be used.
+/// Returns the credentials that can be used, and logs a warning for the others.
 pub(crate) fn usable_credentials(secrets: &DeclaredSecrets) -> Credentials {
     let (credentials, problems) = secrets.credentials();
     problems.iter().for_each(|problem| tracing::warn!(problem, "invalid repository credentials"));
@@ -263,7 +263,7 @@ mod tests {
         let waiting = || DeclaredSecrets { is_awaited: true, ..DeclaredSecrets::default() };
         let mut secrets = waiting();
         assert!(!secrets.apply_event(SETTINGS_KIND, failing(ErrorKind::Unavailable)));
-        // An error with the other kind doesn't affect the settings.
+        // An error for the other kind doesn't affect the settings.
         assert!(!secrets.apply_event("Secret", failing(ErrorKind::Forbidden)));
         assert!(about(&secrets).unwrap_err().contains("not been read yet"));
         assert!(secrets.apply_event(SETTINGS_KIND, ScopeChange::Listed(vec![settings("a")])));

@@ -1,4 +1,5 @@
-//! Operation that deletes an Application: source of its deletion hooks, and the request to the engine.
+//! The operation that deletes an Application: the source of its deletion hooks, and the request sent to the
+//! engine.
 
 use std::sync::Arc;
 
@@ -17,8 +18,8 @@ use super::operation_history;
 use super::shared_state::{RevisionLookup, SharedState};
 use crate::last_sync::{self, LastSync};
 
-/// Returns the commits of the deletion hooks (empty if there are no hooks) and the operation ID. Doesn't
-/// start the operation.
+/// Returns the commits that contain the deletion hooks (empty if there are no hooks), and the operation ID.
+/// Doesn't start the operation.
 pub(crate) async fn prepare(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -33,7 +34,7 @@ pub(crate) async fn prepare(
     Ok((revisions, id))
 }
 
-/// Returns the request to the engine.
+/// Returns the request that is sent to the engine.
 pub(crate) async fn engine_request(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -46,11 +47,11 @@ pub(crate) async fn engine_request(
         true => hook_manifests(shared, application, &place, known).await?.1,
         false => Targets::default(),
     };
-    // Deletions are checked like all other writes, but sync windows don't apply.
+    // Deletions are checked in the same way as other writes, except that sync windows don't apply.
     let mut policy = shared.projects.unchecked_policy(application, &place)?;
     if count_deletion_hooks(&targets.targets) == 0 {
-        // A deletion doesn't write anything from a repository, so a repository that is no longer permitted
-        // must not block it.
+        // A deletion doesn't write anything from a repository. It must therefore not fail because a
+        // repository is no longer permitted.
         policy.repositories.clear();
     }
     targets.mandate = Some(policy);
@@ -61,7 +62,7 @@ pub(crate) async fn engine_request(
     Ok((request.map_err(|error: operation::OperationRefusal| error.to_string())?, targets))
 }
 
-/// Returns the plan of a deletion, without starting the deletion.
+/// Returns the plan for a deletion without starting it.
 pub(crate) async fn deletion_plan(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -77,7 +78,7 @@ pub(crate) async fn deletion_plan(
         deletion::runs_hooks(&requested),
     ) {
         (Ok((_, targets)), _) => targets,
-        // Hooks that won't run don't need to be known.
+        // It doesn't matter if hooks that won't run can't be read.
         (Err(_), false) => Targets::default(),
         (Err(problem), true) => return Err(problem),
     };
@@ -100,8 +101,8 @@ fn resolve_destination(
 }
 
 /// Returns the manifests that contain the hooks, and their commits. Reads the repositories at the `known`
-/// commits, or by default at their current commits, which may contain a fixed hook. Falls back to the
-/// manifests of the last sync in the log.
+/// commits. Without these, reads the current commits, which may contain a fixed hook. If that isn't possible,
+/// uses the manifests of the last sync in the log.
 async fn hook_manifests(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -120,7 +121,7 @@ async fn hook_manifests(
     let problem = match last {
         Some(LastSync { request, targets, is_deletion: false, .. }) => {
             let revisions = operation::deployed_revisions(&request);
-            // The project may not have required signatures when that sync ran.
+            // The project may not have required signatures at the time of that sync.
             match check_signatures(
                 shared,
                 application,
@@ -139,7 +140,7 @@ async fn hook_manifests(
             )
         }
     };
-    // The Application doesn't have any known hooks.
+    // The Application isn't known to have hooks.
     if application.metadata.finalizers.iter().all(|one| needs_no_hooks(one)) {
         return Ok((Vec::new(), Targets::default()));
     }
@@ -173,7 +174,7 @@ async fn read_hooks(
                 .await?
         }
     };
-    // Hooks without a required signature must not run.
+    // Hooks that lack a required signature must not run.
     check_signatures(shared, application, (&sources, &revisions), Vec::new()).await?;
     let manifests = shared.render_manifests((application, place), &sources, &revisions).await?;
     let (targets, definitions) = (manifests.targets.as_ref().clone(), shared.gates.read().await);

@@ -1,7 +1,7 @@
-//! Order in which the Applications of an ApplicationSet are deleted.
+//! Order in which an ApplicationSet's Applications are deleted.
 //!
-//! Objects of a deleted Application are deleted when the Application's turn comes, regardless of which client
-//! deleted it. For example, the Kubernetes garbage collector deletes all Applications at once when an
+//! A deleted Application's objects are deleted when it is the Application's turn, no matter which client
+//! deleted it. For example, the Kubernetes garbage collector deletes all Applications at once if an
 //! ApplicationSet is deleted in the foreground.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,7 @@ use tidegate_model::argo::Application;
 
 use super::store::AppKey;
 
-/// Applications that each ApplicationSet has released for deletion.
+/// Applications whose deletion each ApplicationSet has allowed to proceed.
 #[derive(Default)]
 pub(crate) struct DeletionQueue(Mutex<QueueState>);
 
@@ -23,7 +23,7 @@ struct QueueState {
     appsets: BTreeMap<AppKey, ReleasedApplications>,
 }
 
-/// Applications that may be deleted now.
+/// Applications whose deletion may proceed now.
 struct ReleasedApplications {
     /// UID of the ApplicationSet.
     appset_uid: String,
@@ -36,12 +36,13 @@ impl DeletionQueue {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Records that all ApplicationSets have been processed. Applications without a known order stop waiting.
+    /// Records that all ApplicationSets have been processed. Applications that aren't part of a known order
+    /// stop waiting.
     pub fn mark_settled(&self) {
         self.state().is_settled = true;
     }
 
-    /// Sets the Applications of an ApplicationSet that may be deleted now. Returns true if this changes
+    /// Sets which of an ApplicationSet's Applications may be deleted now. Returns true if this changes
     /// anything.
     pub fn set_released(&self, key: &AppKey, set: &str, application_uids: BTreeSet<String>) -> bool {
         let mut state = self.state();
@@ -54,16 +55,16 @@ impl DeletionQueue {
         is_news
     }
 
-    /// Removes the order of an ApplicationSet, for example because the ApplicationSet no longer exists.
-    /// Returns true if it had an order.
+    /// Removes an ApplicationSet's order, for example because the ApplicationSet no longer exists. Returns
+    /// true if there was an order.
     pub fn remove_appset(&self, key: &AppKey, set: &str) -> bool {
         let mut state = self.state();
-        // A new ApplicationSet may have the same name.
+        // A new ApplicationSet with the same name may have been created.
         let is_known = state.appsets.get(key).is_some_and(|entry| entry.appset_uid == set);
         is_known && state.appsets.remove(key).is_some()
     }
 
-    /// Returns the reason why the deletion of an Application must wait.
+    /// Returns the reason why an Application's deletion must wait.
     pub fn wait_reason(&self, application: &Application) -> Option<String> {
         let namespace = application.metadata.namespace_or_default().to_owned();
         let set = AppKey { namespace, name: owning_appset(application)?.to_owned() };

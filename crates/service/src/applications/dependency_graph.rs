@@ -1,5 +1,5 @@
-//! Declared dependencies between Applications. A change to an Application notifies its dependencies and
-//! dependents.
+//! Declared dependencies between Applications. When an Application changes, its dependencies and dependents
+//! are notified.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,20 +10,20 @@ use tidegate_model::argo::Application;
 use super::application_cache::ApplicationCache;
 use super::store::AppKey;
 
-/// Dependencies and dependents of each Application. Applications without either aren't stored.
+/// Dependencies and dependents of each Application. Applications that have neither aren't stored.
 #[derive(Default)]
 pub(crate) struct DependencyGraph(Mutex<GraphState>);
 
 #[derive(Default)]
 struct GraphState {
-    /// True once the dependencies of all Applications are known.
+    /// True once the dependencies of all Applications have been loaded.
     is_complete: bool,
     dependents: BTreeMap<AppKey, BTreeSet<AppKey>>,
     dependencies: BTreeMap<AppKey, BTreeSet<AppKey>>,
 }
 
 impl GraphState {
-    /// Returns all direct and transitive dependencies of an Application.
+    /// Returns all of an Application's direct and transitive dependencies.
     fn all_dependencies(&self, key: &AppKey) -> BTreeSet<AppKey> {
         let (mut all, mut next) = (BTreeSet::new(), vec![key]);
         while let Some(one) = next.pop() {
@@ -39,7 +39,7 @@ impl DependencyGraph {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sets the dependencies of an Application. Returns the dependencies that were added or removed.
+    /// Sets an Application's dependencies. Returns the dependencies that were added or removed.
     pub fn set_dependencies(&self, key: &AppKey, dependencies: BTreeSet<AppKey>) -> BTreeSet<AppKey> {
         let mut state = self.state();
         let before = state.dependencies.remove(key).unwrap_or_default();
@@ -59,27 +59,26 @@ impl DependencyGraph {
         news
     }
 
-    /// Records that the dependencies of all Applications are known.
+    /// Records that the dependencies of all Applications have been loaded.
     pub fn mark_complete(&self) {
         self.state().is_complete = true;
     }
 
-    /// Returns the dependents of an Application, or `None` until all dependencies are known.
+    /// Returns an Application's dependents, or `None` until all dependencies have been loaded.
     fn dependents(&self, key: &AppKey) -> Option<BTreeSet<AppKey>> {
         let state = self.state();
         state.is_complete.then(|| state.dependents.get(key).cloned().unwrap_or_default())
     }
 
-    /// Returns the existing dependents that block the deletion of an Application, or `None` until all
-    /// dependencies are known. Applications in a cycle don't block each other, because they would wait
-    /// forever.
+    /// Returns the existing dependents that block an Application's deletion, or `None` until all dependencies
+    /// have been loaded. Applications in a cycle don't block each other, because they would wait forever.
     pub fn blocking_dependents(
         &self,
         key: &AppKey,
         cache: &ApplicationCache,
     ) -> Option<Vec<(AppKey, Arc<Application>)>> {
         let own = to_name(key);
-        // A dependent blocks only Applications in its own namespace, unless it is in the control plane's
+        // A dependent only blocks Applications in its own namespace, unless it is in the control plane's
         // namespace.
         let needed = self.state().all_dependencies(key);
         let heard = self.dependents(key)?.into_iter();
@@ -87,7 +86,7 @@ impl DependencyGraph {
         Some(heard.filter_map(|other| cache.get(&other).map(|found| (other, found))).collect())
     }
 
-    /// Returns the dependents and dependencies of an Application.
+    /// Returns an Application's dependents and dependencies.
     pub fn related(&self, key: &AppKey) -> BTreeSet<AppKey> {
         let state = self.state();
         let both = [state.dependents.get(key), state.dependencies.get(key)];

@@ -1,7 +1,7 @@
-//! Destination clusters: the managed cluster, and clusters declared by Secrets.
+//! Destination clusters: the managed cluster, and clusters that are declared by Secrets.
 //!
-//! A declared cluster must identify itself before it is used, and periodically after that. A cluster that
-//! doesn't respond blocks only its own Applications, which show the reason.
+//! A declared cluster's identity is verified before the cluster is used, and periodically after that. A
+//! cluster that doesn't respond only blocks its own Applications, which show the reason.
 
 pub(crate) mod cluster_status;
 mod health_checks;
@@ -32,19 +32,19 @@ use super::repositories::RepositoryFiles;
 /// Name and address that Applications use for the managed cluster.
 const IN_CLUSTER_NAME: &str = "in-cluster";
 const IN_CLUSTER_SERVER: &str = "https://kubernetes.default.svc";
-/// Namespace of objects that don't specify one, in a declared cluster.
+/// Namespace for objects that don't specify one.
 const DEFAULT_NAMESPACE: &str = "default";
-/// Maximum number of concurrent comparisons with one cluster.
+/// Maximum number of concurrent comparisons per cluster.
 pub(crate) const CONCURRENT_COMPARISONS_MAX: usize = 8;
 
-/// Known clusters.
+/// Clusters that Applications can be deployed to.
 #[derive(Clone)]
 pub struct Destinations(Arc<DestinationsInner>);
 
 struct DestinationsInner {
     destination: Destination,
     cluster: Arc<dyn Cluster>,
-    /// Namespace of objects that don't specify one.
+    /// Namespace for objects that don't specify one.
     namespace: String,
     permits: Arc<Semaphore>,
     impersonation: ImpersonationMode,
@@ -60,28 +60,30 @@ struct DestinationsInner {
 #[derive(Default)]
 struct DeclaredClusters {
     declared: Vec<ClusterSecret>,
-    /// True until the Secrets that declare clusters have been listed or access to them was denied.
+    /// True until the Secrets that declare clusters have been listed, or until access to them has been
+    /// denied.
     are_secrets_awaited: bool,
     /// True if a caller had to wait for the Secrets before using the managed cluster.
     is_managed_awaited: AtomicBool,
-    /// True if Secrets of the managed cluster have just changed.
+    /// True if the managed cluster's Secrets have just changed.
     has_managed_changed: bool,
-    /// Connections by server. Each server is declared by one Secret. A connection outlives its declaration,
-    /// because the declaration may be restored.
+    /// Connections, by server address. Each server is declared by a single Secret. A connection is kept when
+    /// its declaration is removed, because the declaration may be restored.
     connections: BTreeMap<String, ServerConnection>,
 }
 
 struct ServerConnection {
-    /// Client that identifies the cluster at the server. `None` if the client couldn't be created.
+    /// Client that determines which cluster responds at the server's address. `None` if the client couldn't
+    /// be created.
     probe: Option<KubeCluster>,
     declared: ClusterConnection,
     permits: Arc<Semaphore>,
-    /// Identity of the cluster, once known.
+    /// Identity of the cluster. `None` until it has been determined.
     destination: Option<Destination>,
-    /// Clients for the clusters that have responded at the server, by identity. All except the client for the
-    /// last cluster to respond are closed.
+    /// Clients for all clusters that have responded at this server address, by identity. Only the client for
+    /// the most recent cluster is open.
     clusters: BTreeMap<Destination, KubeCluster>,
-    /// Reason why the server currently can't be used.
+    /// Reason why the server can't be used at the moment.
     failure: Option<String>,
 }
 
@@ -91,7 +93,7 @@ pub(crate) struct ResolvedDestination {
     pub destination: Destination,
     pub cluster: Arc<dyn Cluster>,
     pub namespace: String,
-    /// Destination in the form that project rules use.
+    /// Destination in the format that project rules use.
     pub target: DeployTarget,
 }
 
@@ -102,8 +104,8 @@ pub(crate) enum DestinationError {
     Invalid(String),
     /// The cluster is currently unreachable.
     Unreachable(String),
-    /// The state isn't known yet: the cluster hasn't been contacted since it was declared, or its Secret
-    /// hasn't been read.
+    /// The state isn't known yet, because the cluster hasn't been contacted since it was declared or because
+    /// its Secret hasn't been read.
     Unchecked(String),
 }
 
@@ -129,9 +131,10 @@ impl ClusterLookupError {
     }
 }
 
-/// Cluster that a destination refers to.
+/// Cluster to which a destination refers.
 enum DestinationCluster {
-    /// The managed cluster, restricted to this project. Empty for all projects.
+    /// The managed cluster. Contains the project that it is restricted to, or an empty string for all
+    /// projects.
     Managed(String),
     Declared(Box<ClusterSecret>),
 }
@@ -154,7 +157,8 @@ fn ambiguous_error(requested: &str, all: &[&ClusterSecret]) -> ClusterLookupErro
 }
 
 impl DeclaredClusters {
-    /// Records that the Secrets were listed or aren't accessible. Returns true if they were awaited.
+    /// Records that the Secrets were listed or aren't accessible. Returns true if callers were waiting for
+    /// this.
     fn mark_listed(&mut self) -> bool {
         let is_come = std::mem::take(&mut self.are_secrets_awaited);
         self.has_managed_changed |= is_come && self.is_managed_awaited.load(Ordering::Relaxed);
@@ -168,14 +172,15 @@ impl DeclaredClusters {
 }
 
 impl ServerConnection {
-    /// Returns the last cluster to respond at the server.
+    /// Returns the cluster that most recently responded at the server's address.
     fn current(&self) -> Option<(&Destination, &KubeCluster)> {
         self.clusters.get_key_value(self.destination.as_ref()?)
     }
 }
 
 impl Destinations {
-    /// Creates destinations with the managed cluster. `namespace` applies to objects that don't specify one.
+    /// Creates the destinations, starting with the managed cluster. `namespace` is used for objects that
+    /// don't specify one.
     pub fn new(destination: Destination, cluster: Arc<dyn Cluster>, namespace: String) -> Self {
         Self(Arc::new(DestinationsInner {
             destination,
@@ -191,7 +196,7 @@ impl Destinations {
         }))
     }
 
-    /// Adds the clusters declared by Secrets in files.
+    /// Adds the clusters that are declared by Secrets in files.
     #[must_use]
     pub fn with_files(self, files: RepositoryFiles) -> Self {
         self.update_inner(|inner| DestinationsInner { files: Some(files), ..inner })
@@ -203,24 +208,24 @@ impl Destinations {
         self.update_inner(|inner| DestinationsInner { impersonation, ..inner })
     }
 
-    /// Permits exec credential plugins in cluster Secrets.
+    /// Allows cluster Secrets to use the given exec credential plugins.
     #[must_use]
     pub fn with_exec_plugins(self, exec_plugins: BTreeSet<String>) -> Self {
         self.update_inner(|inner| DestinationsInner { exec_plugins, ..inner })
     }
 
-    /// Fences writes to declared clusters. The managed cluster has its own fence.
+    /// Adds a fence to writes to declared clusters. The managed cluster has its own fence.
     #[must_use]
     pub fn with_fence(self, fence: Option<Fence>) -> Self {
         self.update_inner(|inner| DestinationsInner { fence, ..inner })
     }
 
-    /// Returns true if this service holds a Lease, so that no other service is running.
+    /// Returns true if this service holds a Lease, which ensures that no other service is running.
     pub(crate) fn is_fenced(&self) -> bool {
         self.0.fence.is_some()
     }
 
-    /// Wraps a declared cluster in the fence.
+    /// Adds the fence to a declared cluster.
     fn wrap_in_fence(&self, cluster: KubeCluster) -> Arc<dyn Cluster> {
         let cluster: Arc<dyn Cluster> = Arc::new(cluster);
         match &self.0.fence {
@@ -236,7 +241,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the mode that decides if writes use the service accounts specified by projects.
+    /// Returns the mode that determines if writes use the service accounts specified by projects.
     pub(crate) fn impersonation(&self) -> ImpersonationMode {
         self.0.impersonation
     }
@@ -289,7 +294,7 @@ impl Destinations {
         self.declare_all(declared, false);
     }
 
-    /// Replaces the declared clusters. `have_come` is true for the first complete list of the Secrets.
+    /// Replaces the declared clusters. `have_come` is true if the list of Secrets is complete.
     fn declare_all(&self, mut declared: Vec<ClusterSecret>, have_come: bool) {
         declared.iter_mut().for_each(|one| self.check_settings(one));
         let mut state = self.state_mut();
@@ -307,7 +312,7 @@ impl Destinations {
     }
 
     /// Rejects a Secret that uses an exec credential plugin, unless this process was started with permission
-    /// for that command. A Secret must not be able to run arbitrary programs.
+    /// to run that command. A Secret must not be able to run arbitrary programs.
     fn reject_exec_plugins(&self, declaration: &mut ClusterSecret) {
         let Some(plugin) = &declaration.connection.exec else { return };
         let command = &plugin.provider().command;
@@ -328,8 +333,8 @@ impl Destinations {
         (!state.are_secrets_awaited).then(|| state.declared.clone())
     }
 
-    /// Returns true if a destination isn't the managed cluster. Also returns true for all destinations
-    /// shortly after Secrets of the managed cluster have changed.
+    /// Returns true if a destination isn't the managed cluster. Also returns true for every destination
+    /// shortly after the managed cluster's Secrets have changed.
     pub(crate) fn is_other_cluster(&self, destination: &ApplicationDestination) -> bool {
         let is_news = self.state().has_managed_changed;
         is_news || !matches!(self.find_cluster(destination), Ok(DestinationCluster::Managed(_)))
@@ -365,12 +370,12 @@ impl Destinations {
             _ => state.matching(|one| is_at(one, &canonical)),
         };
         if let [one] = found.as_slice() {
-            // The credentials for a server must be unambiguous, regardless of the name that selects it.
+            // A server's credentials must be unambiguous, no matter which name selects it.
             let server = canonical_server(&one.connection.server);
             found = state.matching(|one| is_at(one, &server));
         }
         match found.as_slice() {
-            // The cluster's Secret gives it another name.
+            // The cluster's Secret specifies a different name for it.
             [_, ..] if found.iter().all(|one| is_own(&one.connection)) => {
                 Self::managed_for(requested, &found)
             }
@@ -388,7 +393,7 @@ impl Destinations {
         }
     }
 
-    /// Checks that a destination refers to exactly one cluster, reachable or not.
+    /// Checks that a destination refers to exactly one cluster, which may be unreachable.
     pub(crate) fn check_unambiguous(
         &self,
         destination: &ApplicationDestination,
@@ -418,7 +423,7 @@ impl Destinations {
             namespace => namespace.to_owned(),
         };
         let ClusterSecret { connection, project, .. } = match meant {
-            // A Secret may declare that the cluster must not be used.
+            // A Secret may declare that the managed cluster must not be used.
             DestinationCluster::Managed(_) if self.awaits_secrets() => {
                 let text = "the Secrets that declare clusters, which have not been read yet".to_owned();
                 return Err(DestinationError::Unchecked(text));
@@ -454,7 +459,7 @@ impl Destinations {
         Ok(ResolvedDestination { destination, cluster: self.wrap_in_fence(cluster), namespace, target })
     }
 
-    /// Returns the semaphore that limits comparisons with a cluster.
+    /// Returns the semaphore that limits comparisons with a destination's cluster.
     pub(crate) fn comparison_permits(&self, destination: &ApplicationDestination) -> Arc<Semaphore> {
         let own = || Arc::clone(&self.0.permits);
         match self.find_cluster(destination) {
@@ -467,7 +472,7 @@ impl Destinations {
         }
     }
 
-    /// Returns the reason why a destination's availability isn't known yet, or `None` if it is known.
+    /// Returns the reason why Tidegate doesn't know yet if a destination is available, or `None` if it knows.
     pub(crate) fn unchecked_reason(&self, destination: &ApplicationDestination) -> Option<String> {
         match self.resolve(destination) {
             Err(DestinationError::Unchecked(text)) => Some(text),
@@ -475,7 +480,7 @@ impl Destinations {
         }
     }
 
-    /// Waits until a destination is reachable or invalid.
+    /// Waits until a destination is either reachable or invalid.
     pub(crate) async fn await_reachable(&self, destination: &ApplicationDestination) {
         let is_away = |places: &Self| {
             matches!(
@@ -486,8 +491,8 @@ impl Destinations {
         self.await_condition(|places| !is_away(places)).await;
     }
 
-    /// Waits until an operation's cluster is reachable. The cluster may differ from the current destination
-    /// of the operation's Application.
+    /// Waits until an operation's cluster is reachable. This cluster may differ from the Application's
+    /// current destination.
     pub(crate) async fn await_recorded(&self, recorded: &Destination) {
         self.await_condition(|places| places.is_reachable(recorded)).await;
     }
@@ -504,7 +509,7 @@ impl Destinations {
         is_own || self.state().connections.values().any(is_it)
     }
 
-    /// Subscribes to changes to the declared clusters and their reachability.
+    /// Subscribes to changes to the declared clusters and to their reachability.
     pub(crate) fn subscribe(&self) -> watch::Receiver<()> {
         self.0.changed.subscribe()
     }

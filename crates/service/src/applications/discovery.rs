@@ -1,5 +1,5 @@
-//! Discovery data and namespaces of a cluster, for comparisons. All Applications share watches for both. If
-//! watching is forbidden, the cluster is queried instead.
+//! A cluster's discovery data and namespaces, for use in comparisons. All Applications share the same
+//! watches. If watching is forbidden, the cluster is queried instead.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,27 +15,27 @@ use tidegate_source::Capabilities;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-/// Delays before a watch that has ended is restarted. The delay grows with each failed attempt.
+/// Delays before restarting a watch that has ended. The delay grows with each failed attempt.
 const WATCH_RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
 /// Maximum age of discovery data while it is watched.
 const WATCHED_AGE_MAX: Duration = Duration::from_secs(600);
-/// Maximum age of discovery data that can't be watched.
+/// Maximum age of discovery data that isn't watched.
 const UNWATCHED_AGE_MAX: Duration = Duration::from_secs(10);
-/// Maximum age of unwatched discovery data that is used only for charts. Comparing a chart doesn't require
+/// Maximum age of unwatched discovery data that is only used for charts. Comparing a chart doesn't require
 /// any other discovery request.
 const CHARTS_UNWATCHED_AGE_MAX: Duration = Duration::from_secs(60);
-/// Time during which a server may keep changing its discovery data after the definition of a kind has
-/// changed.
+/// Time during which a server may still update its discovery data after a kind's definition has changed.
 const SETTLING_TIME: Duration = Duration::from_secs(10);
-/// Age up to which discovery data is always used, because many comparisons start together.
+/// Maximum age at which discovery data is used without further checks, because many comparisons start at the
+/// same time.
 const SHARED_AGE_MAX: Duration = Duration::from_millis(500);
 
-/// Delay before an unresponsive cluster is contacted again. Otherwise every waiting caller would run into the
+/// Delay before contacting an unresponsive cluster again. Without it, every waiting caller would run into the
 /// same timeout.
 const UNREACHABLE_RETRY_DELAY: Duration = Duration::from_secs(1);
 
-/// Cluster change that affects Applications.
+/// Change in a cluster that affects Applications.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ClusterChange {
     /// The kinds of this group have changed.
@@ -44,29 +44,30 @@ pub(crate) enum ClusterChange {
     Namespace(String),
 }
 
-/// Cached data of one cluster. Dropping it stops the watches.
+/// Cached data about one cluster. Dropping it stops the watches.
 pub(crate) struct DiscoveryCache {
     state: Arc<Mutex<CacheState>>,
-    /// Locked during a request, so that concurrent callers share its result.
+    /// Lock that is held during a request, so that concurrent callers share the result.
     request_lock: tokio::sync::Mutex<()>,
     _watches: JoinSet<()>,
 }
 
 #[derive(Default)]
 struct CacheState {
-    /// Discovery data and the time when it was read.
+    /// Discovery data, and the time at which it was read.
     discovery: Option<(Instant, Arc<Discovery>)>,
-    /// Discovery data for charts, and the time of the data it was derived from.
+    /// Discovery data for charts, and the time of the discovery data from which it was derived.
     capabilities: Option<(Instant, Arc<Capabilities>)>,
-    /// Last time the cluster failed to respond, and the error.
+    /// Last time at which the cluster failed to respond, and the error.
     last_failure: Option<(Instant, ClusterError)>,
-    /// Time of the last change to a definition.
+    /// Time at which a definition last changed.
     definitions_changed_at: Option<Instant>,
-    /// Data read before this time is invalid, because it wasn't watched then or a caller requires fresh data.
+    /// Time before which data is invalid, because it wasn't watched at that time or because a caller requires
+    /// fresh data.
     invalid_before: Option<Instant>,
     /// Kinds of definitions that are currently watched.
     watched_definitions: BTreeSet<Gvk>,
-    /// Namespaces. `None` while they aren't watched.
+    /// Namespaces. `None` while there is no watch for them.
     namespaces: Option<BTreeMap<String, CachedNamespace>>,
 }
 
@@ -95,7 +96,7 @@ fn lock(state: &Mutex<CacheState>) -> MutexGuard<'_, CacheState> {
 }
 
 impl DiscoveryCache {
-    /// Starts the watches. Calls `notify` for changes that may affect Applications.
+    /// Starts the watches. Calls `notify` for each change that may affect Applications.
     pub fn new(cluster: &Arc<dyn Cluster>, notify: impl Fn(ClusterChange) + Clone + Send + 'static) -> Self {
         let state: Arc<Mutex<CacheState>> = Arc::default();
         let mut watches = JoinSet::new();
@@ -106,8 +107,8 @@ impl DiscoveryCache {
         Self { state, request_lock: tokio::sync::Mutex::default(), _watches: watches }
     }
 
-    /// Returns the discovery data and the time when it was read. Queries the cluster if a required kind is
-    /// missing, because the kind may have just been created.
+    /// Returns the discovery data, and the time at which it was read. If a required kind is missing, queries
+    /// the cluster, because the kind may have just been created.
     async fn discovery(
         &self,
         cluster: &dyn Cluster,
@@ -120,14 +121,14 @@ impl DiscoveryCache {
         if let Some(found) = lock(&self.state).valid_discovery(kinds) {
             return Ok(found);
         }
-        // Changes after this time may be missing from the response.
+        // The response may not include changes that are made after this time.
         let at = Instant::now();
         let found = (at, Arc::new(self.send_request(cluster.discover()).await?));
         lock(&self.state).discovery = Some(found.clone());
         Ok(found)
     }
 
-    /// Returns the discovery data in the form that charts use.
+    /// Returns the discovery data in the format that charts use.
     pub async fn capabilities(&self, cluster: &dyn Cluster) -> Result<Arc<Capabilities>, ClusterError> {
         if let Some(found) = lock(&self.state).capabilities() {
             return Ok(found);
@@ -142,7 +143,7 @@ impl DiscoveryCache {
         let before = state.capabilities.as_ref().map(|(_, before)| Arc::clone(before)).unwrap_or_default();
         let version = match version {
             Ok(version) => version.unwrap_or_default(),
-            // The earlier version is still valid.
+            // The previously read version is still valid.
             Err(_) if state.capabilities.is_some() => before.kube_version.clone(),
             Err(error) if error.kind.is_outage() => return Err(error),
             Err(error) => {
@@ -177,7 +178,7 @@ impl DiscoveryCache {
         answer
     }
 
-    /// Returns a namespace, `Some(None)` if it doesn't exist, or `None` if that isn't known.
+    /// Returns a namespace, or `Some(None)` if it doesn't exist. Returns `None` if that can't be determined.
     fn namespace(&self, name: &str) -> Option<Option<Object>> {
         let state = lock(&self.state);
         let found = state.namespaces.as_ref()?.get(name).map(|namespace| namespace.to_object(name));
@@ -190,7 +191,7 @@ impl DiscoveryCache {
 }
 
 impl CacheState {
-    /// Returns the data for charts if it is still valid.
+    /// Returns the discovery data for charts, if it is still valid.
     fn capabilities(&self) -> Option<Arc<Capabilities>> {
         let (at, found) = self.capabilities.as_ref()?;
         self.is_current(*at, CHARTS_UNWATCHED_AGE_MAX).then(|| Arc::clone(found))
@@ -212,7 +213,7 @@ impl CacheState {
             && self.invalid_before.is_none_or(|void| at > void)
     }
 
-    /// Returns the discovery data if it is valid and complete enough.
+    /// Returns the discovery data if it is still valid and contains the required kinds.
     fn valid_discovery(&self, kinds: &BTreeSet<Gvk>) -> Option<(Instant, Arc<Discovery>)> {
         let (at, discovery) = self.discovery.as_ref()?;
         let is_there = |gvk: &Gvk| {
@@ -224,9 +225,9 @@ impl CacheState {
     }
 }
 
-/// Returns the discovery data for charts. A group that doesn't respond keeps its earlier kinds, or at least
-/// its version. Otherwise charts would render less because of the missing kinds, and a sync would prune the
-/// objects they omit.
+/// Returns the discovery data for charts. If a group doesn't respond, its previous kinds are kept, or at
+/// least its version. Otherwise, charts would omit objects because of the missing kinds, and a sync would
+/// prune these objects.
 fn merge_capabilities(served: &Discovery, kube_version: String, before: &Capabilities) -> Capabilities {
     let each = served.kinds.iter().flat_map(|(kind, info)| {
         info.versions.iter().map(|version| Gvk::new(&kind.group, version, &kind.kind))
@@ -252,7 +253,7 @@ impl CachedNamespace {
         }
     }
 
-    /// Returns true if the namespace has changed in a way that matters to owners of objects in it.
+    /// Returns true if the namespace has changed in a way that affects Applications with objects in it.
     fn differs(&self, before: Option<&Self>) -> bool {
         before.is_none_or(|before| (&before.uid, &before.deletion) != (&self.uid, &self.deletion))
     }
@@ -270,17 +271,17 @@ impl CachedNamespace {
     }
 }
 
-/// Returns the group from a definition's name: `kinds.group`, `version.group`.
+/// Returns the group in a definition's name: `kinds.group`, `version.group`.
 fn group_of(definition: &Object) -> &str {
     definition.name().split_once('.').map_or("", |(_, group)| group)
 }
 
-/// Log state of a failing watch: true once the failure was logged, until the watch works again.
+/// Log state for a failing watch. True from when the failure is logged until the watch works again.
 #[derive(Default)]
 struct WatchFailureLog(bool);
 
 impl WatchFailureLog {
-    /// Logs that a kind can't be watched. `instead` describes the fallback.
+    /// Logs that a kind can't be watched. `instead` describes what is used instead.
     fn log_failure(&mut self, gvk: &Gvk, error: &ClusterError, instead: &str) {
         if std::mem::replace(&mut self.0, true) {
             return;
@@ -309,7 +310,7 @@ async fn watch_definitions(
             ScopeChange::Listed(_) => {
                 blind.reset();
                 let mut state = lock(&state);
-                // Changes before this list may have been missed.
+                // Changes that occurred before this list may have been missed.
                 state.invalid_before = Some(Instant::now());
                 state.watched_definitions.insert(gvk.clone());
             }
@@ -332,7 +333,7 @@ async fn watch_namespaces(
 ) {
     let scope = Scope { detail: Detail::Metadata, ..Scope::complete_objects(namespace_kind()) };
     let mut changes = list_and_watch(cluster, scope, WATCH_RETRY_DELAYS);
-    // Namespaces seen by the previous watch.
+    // Namespaces that the previous watch reported.
     let mut before: Option<BTreeMap<String, CachedNamespace>> = None;
     let mut blind = WatchFailureLog::default();
     while let Some(change) = changes.next().await {
@@ -373,7 +374,7 @@ async fn watch_namespaces(
     }
 }
 
-/// Cluster that a comparison reads, with cached data that isn't queried again.
+/// Cluster from which a comparison reads. Cached data isn't queried again.
 pub(super) struct CachedCluster {
     pub cluster: Arc<dyn Cluster>,
     pub discovery: Arc<DiscoveryCache>,

@@ -1,16 +1,16 @@
-//! Comparison findings that are shown as conditions.
+//! Comparison findings that are reported as conditions.
 
 use tidegate_application::comparison;
 use tidegate_model::argo::ConditionType;
 use tidegate_model::{Severity, Warning};
 
-/// Maximum number of findings in a condition, and maximum length of each in characters.
+/// Maximum number of findings in a condition, and maximum length of each finding in characters.
 const FINDINGS_MAX: usize = 10;
 const FINDING_CHARS_MAX: usize = 300;
 /// Codes of findings that result from a user's own request.
 const REQUESTED_CODES: [&str; 1] = ["skipped"];
 
-/// Returns the condition for a finding that has its own condition type, as in Argo CD.
+/// Returns the condition for a finding that, as in Argo CD, has its own condition type.
 pub(super) fn finding_condition(finding: &Warning) -> Option<(ConditionType, String)> {
     let kind = match finding.code.as_str() {
         "shared-resource" => ConditionType::SharedResourceWarning,
@@ -20,8 +20,8 @@ pub(super) fn finding_condition(finding: &Warning) -> Option<(ConditionType, Str
     Some((kind, finding.to_string()))
 }
 
-/// Returns a condition with the other unexpected findings in the manifests: the first few, and the number of
-/// omitted findings.
+/// Returns a condition for the other unexpected findings in the manifests. It lists the first few findings
+/// and how many more there are.
 pub(super) fn warnings_condition(findings: &[Warning]) -> Option<(ConditionType, String)> {
     let is_meant = |one: &&Warning| {
         one.severity == Severity::Warning

@@ -1,5 +1,5 @@
-//! Dependencies of manifests outside their own source: permission to fetch them, and a record of what was
-//! fetched.
+//! Dependencies that manifests have outside of their own source: permission to fetch them, and a record of
+//! which ones were fetched.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,7 +17,7 @@ use tidegate_source::{
 use super::projects::{self, Projects};
 use super::store::AppKey;
 
-/// Application and context for which manifests are rendered.
+/// Application for which manifests are rendered, and the context for rendering them.
 #[derive(Clone)]
 pub(crate) struct RenderContext {
     pub key: AppKey,
@@ -25,8 +25,8 @@ pub(crate) struct RenderContext {
     rules: FetchRules,
 }
 
-/// Project rules for fetching (permitted repositories and required signers), or the reason why the project
-/// isn't known.
+/// A project's rules for fetching (permitted repositories and required signers), or the reason why the
+/// project isn't available.
 type FetchRules = Result<(Arc<AppProject>, Option<RequiredKeys>), String>;
 
 fn fetch_rules(projects: &Projects, name: &str) -> FetchRules {
@@ -35,8 +35,8 @@ fn fetch_rules(projects: &Projects, name: &str) -> FetchRules {
 }
 
 impl RenderContext {
-    /// Returns the context for an Application whose objects have this namespace, without data from its
-    /// cluster.
+    /// Returns the context for an Application, without data from its cluster. `namespace` is the namespace of
+    /// the Application's objects.
     pub fn new(projects: &Projects, application: &Application, namespace: &str) -> Self {
         let project = projects::project_name(application);
         let purpose = RenderTarget {
@@ -49,14 +49,14 @@ impl RenderContext {
         Self { key: AppKey::of(application), purpose, rules: fetch_rules(projects, project) }
     }
 
-    /// Returns a copy with data from the cluster.
+    /// Returns a copy that contains data from the cluster.
     pub fn with_cluster(&self, cluster: ClusterCapabilities) -> Self {
         let mut made_for = self.clone();
         made_for.purpose.cluster = cluster;
         made_for
     }
 
-    /// Returns a fetcher that may fetch dependencies from these repositories.
+    /// Returns a fetcher that may fetch dependencies from the given repositories.
     pub fn dependency_fetcher(
         &self,
         repositories: &Arc<Repositories>,
@@ -78,7 +78,7 @@ impl RenderContext {
     }
 }
 
-/// Dependencies that were fetched for each Application when its manifests were last located.
+/// Dependencies that were fetched for each Application when its manifests were last read.
 #[derive(Default)]
 pub(super) struct FetchedDependencies(Mutex<BTreeMap<AppKey, Vec<UsedDependency>>>);
 
@@ -87,7 +87,7 @@ impl FetchedDependencies {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Returns the dependencies of one Application.
+    /// Returns one Application's dependencies.
     pub fn get(&self, key: &AppKey) -> Vec<UsedDependency> {
         self.lock().get(key).cloned().unwrap_or_default()
     }
@@ -97,8 +97,8 @@ impl FetchedDependencies {
         self.lock().values().flatten().map(|used| used.address.clone()).collect()
     }
 
-    /// Records the requested dependencies. If a fetch failed (`is_whole` is false), there may be more
-    /// dependencies, so the earlier ones are kept.
+    /// Records the requested dependencies. If a fetch failed (`is_whole` is false), there may be further
+    /// dependencies, so the previous ones are kept.
     pub fn record(&self, key: &AppKey, mut used: Vec<UsedDependency>, is_whole: bool) {
         let mut all = self.lock();
         if !is_whole {
@@ -135,8 +135,8 @@ mod tests {
         }
     }
 
-    /// A dependency that couldn't be fetched is observed. So are the earlier dependencies, which may still be
-    /// needed.
+    /// A dependency that couldn't be fetched is also observed. The same applies to previous dependencies,
+    /// which may still be needed.
     #[test]
     fn fetched_and_failed_dependencies_are_observed() {
         let (fetched, key) = (FetchedDependencies::default(), |name: &str| AppKey {

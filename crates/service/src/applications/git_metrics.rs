@@ -1,4 +1,4 @@
-//! Metrics of requests to Git repositories.
+//! Metrics for requests to Git repositories.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,7 +12,7 @@ const DURATION_BOUNDS: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0, 20.0, 60.
 /// counters.
 const REPOSITORIES_MAX: usize = 256;
 
-/// Statistics for requests of one kind to one repository.
+/// Statistics for one kind of request to one repository.
 struct RequestStats {
     durations: DurationHistogram,
     failed: u64,
@@ -25,7 +25,7 @@ pub(crate) struct GitRequests(Arc<Mutex<BTreeMap<(String, RequestKind), RequestS
 /// Statistics for requests to one repository since the process started.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RepositoryRequests {
-    /// Repository address. Empty for the counters shared by the remaining repositories.
+    /// Repository address; empty for the shared counters of the remaining repositories.
     pub repository: String,
     /// Kind of the requests.
     pub kind: RequestKind,
@@ -36,7 +36,7 @@ pub struct RepositoryRequests {
 }
 
 impl GitRequests {
-    /// Returns the listener that counts requests.
+    /// Returns the listener that counts the requests.
     pub fn listener(&self) -> Listener {
         let requests = self.clone();
         Listener::new(move |event| requests.observe(&event))

@@ -1,9 +1,8 @@
 //! Kubernetes Events for Applications. An Event reports that an operation starts, passes its deadline,
 //! finishes, or was rejected before it started. `kubectl describe` shows the Events.
 //!
-//! The name of an Event contains the operation and the sequence number of the occurrence, so an Event that is
-//! sent twice is stored only once. If the cluster rejects Events, the service logs a warning and continues
-//! without them.
+//! An Event's name contains the operation's ID and a sequence number, so an Event that is sent twice is
+//! stored only once. If the cluster rejects Events, the service logs a warning and continues without them.
 
 use std::sync::Arc;
 
@@ -16,10 +15,11 @@ use tidegate_model::{Object, OperationPhase, Timestamp};
 use super::shared_state::SharedState;
 use super::store::AppKey;
 
-/// Maximum length of a message that the API server accepts, in characters.
+/// Maximum message length that the API server accepts, in characters.
 const MESSAGE_MAX: usize = 1000;
 
-/// Writes Events for operations of Applications that are resources in the cluster, until `events` ends.
+/// Writes Events for the operations of Applications that are resources in the cluster. Returns when `events`
+/// ends.
 pub(crate) async fn write_events(shared: Arc<SharedState>, mut events: EventStream) {
     let mut is_refused = false;
     while let Some(event) = events.next().await {
@@ -27,7 +27,7 @@ pub(crate) async fn write_events(shared: Arc<SharedState>, mut events: EventStre
         let Some(announced) = event_for_operation(&shared, &event) else { continue };
         match put_event(shared.destinations.cluster().as_ref(), &announced).await {
             Ok(()) => is_refused = false,
-            // Log this only once until a write succeeds again.
+            // Log the failure only once, until a write succeeds again.
             Err(problem) if !std::mem::replace(&mut is_refused, true) => {
                 tracing::warn!(application = event.application, problem, "failed to create an Event");
             }
@@ -36,7 +36,7 @@ pub(crate) async fn write_events(shared: Arc<SharedState>, mut events: EventStre
     }
 }
 
-/// Kubernetes Event to write.
+/// A Kubernetes Event to be written.
 pub(crate) struct KubernetesEvent {
     /// Unique name of the Event.
     pub name: String,
@@ -93,8 +93,8 @@ fn event_object(announced: &KubernetesEvent) -> Value {
     })
 }
 
-/// Returns the reason, normality and message of the Event for an emitted event. Returns `None` for most
-/// kinds.
+/// Returns the Event's reason, true if it is a normal Event, and its message. Returns `None` for most kinds
+/// of events.
 fn describe_event(what: &EventKind) -> Option<(&'static str, bool, String)> {
     Some(match what {
         EventKind::Accepted => ("OperationStarted", true, "operation started".to_owned()),
@@ -106,8 +106,8 @@ fn describe_event(what: &EventKind) -> Option<(&'static str, bool, String)> {
     })
 }
 
-/// Writes an Event for an operation that was rejected before it started, which the log doesn't record. Does
-/// nothing if Applications aren't cluster resources.
+/// Writes an Event for an operation that was rejected before it started, because the log doesn't contain such
+/// an operation. Does nothing if Applications aren't cluster resources.
 pub(crate) async fn write_refusal_event(shared: &SharedState, application: &Application, message: &str) {
     if !shared.store.is_shared() {
         return;
@@ -129,7 +129,7 @@ pub(crate) async fn write_refusal_event(shared: &SharedState, application: &Appl
     }
 }
 
-/// Returns the Event for an operation, or `None` if the operation's Application isn't known.
+/// Returns the Event for an operation, or `None` if the operation's Application can't be found.
 fn event_for_operation(shared: &SharedState, event: &Event) -> Option<KubernetesEvent> {
     let (reason, is_normal, message) = describe_event(&event.what)?;
     let key = AppKey::parse(&event.application);

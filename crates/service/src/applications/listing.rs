@@ -1,8 +1,9 @@
-//! Pages of Applications: filtered, sorted and limited.
+//! Pages of Applications that are filtered, sorted and limited in size.
 //!
-//! A page starts after a position in the order. The position consists of values instead of a number, so added
-//! or removed Applications don't shift it. When sorted by name, every Application that exists throughout is
-//! listed exactly once. In other orders, this holds for Applications whose sort value doesn't change.
+//! A page starts after a position in the sort order. The position consists of values rather than a number, so
+//! added or removed Applications don't shift it. When sorting by name, each Application that exists the whole
+//! time is listed exactly once. In other sort orders, this is true for Applications whose sort value doesn't
+//! change.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -19,15 +20,15 @@ use crate::summaries::{health_status, project_name};
 /// Filter for Applications. An Application must match all fields.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplicationFilter {
-    /// Projects. Empty for any.
+    /// Projects; empty for any project.
     pub projects: Vec<String>,
-    /// Sync statuses. Empty for any.
+    /// Sync statuses; empty for any status.
     pub sync: Vec<SyncStatusCode>,
-    /// Health statuses. Empty for any.
+    /// Health statuses; empty for any health.
     pub health: Vec<HealthStatus>,
-    /// Outcomes of the current or last operation. Empty for any.
+    /// Outcomes of the current or last operation; empty for any outcome.
     pub operation: Vec<OperationOutcome>,
-    /// Part of `NAMESPACE/NAME`, ignoring case. Empty for any.
+    /// Part of `NAMESPACE/NAME`, ignoring case; empty for any name.
     pub name: String,
     /// Conditions on labels.
     pub labels: Vec<LabelTerm>,
@@ -39,7 +40,7 @@ pub struct LabelTerm {
     key: String,
     /// Required value, or `None` for any value.
     value: Option<String>,
-    /// Negates the condition.
+    /// True if the condition is negated.
     is_negated: bool,
 }
 
@@ -102,7 +103,7 @@ impl ApplicationFilter {
     }
 }
 
-/// Sort order of Applications. Ties are sorted by name.
+/// Sort order for Applications. Applications with the same value are sorted by name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OrderBy {
@@ -111,15 +112,15 @@ pub enum OrderBy {
     Name,
     /// Project.
     Project,
-    /// OutOfSync first.
+    /// Sync status, OutOfSync first.
     Sync,
-    /// Worst health first.
+    /// Health, worst first.
     Health,
-    /// Latest operation first.
+    /// Time of the operation, latest first.
     Operation,
 }
 
-/// Position in a sort order: after an Application as it was at that time.
+/// Position in a sort order, directly after an Application with these values.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PagePosition {
     value: String,
@@ -127,12 +128,12 @@ pub struct PagePosition {
     name: String,
 }
 
-/// Page of Applications, in order.
+/// A page of Applications, in order.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Page {
     /// Applications on the page.
     pub applications: Vec<Arc<Application>>,
-    /// Start of the next page. `None` on the last page.
+    /// Start of the next page, or `None` on the last page.
     pub next: Option<PagePosition>,
     /// Number of matching applications on all pages.
     pub matching: usize,
@@ -141,10 +142,10 @@ pub struct Page {
 /// Start of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PageStart {
-    /// After a position in the order.
+    /// After the given position in the order.
     After(PagePosition),
-    /// After this number of Applications, to show a part of a long list. Applications that are added or
-    /// removed before the page shift it.
+    /// After the given number of Applications, to show a part of a long list. Adding or removing Applications
+    /// before the page shifts it.
     Offset(usize),
 }
 
@@ -195,9 +196,9 @@ pub fn page(
     Page { applications: following.into_iter().map(|(_, application)| application).collect(), next, matching }
 }
 
-/// Returns the sort value of an Application as sortable text.
+/// Returns an Application's sort value as sortable text.
 fn ordering_value(application: &Application, by: OrderBy) -> String {
-    /// Converts a time to text that sorts from latest to earliest.
+    /// Converts a time to text that sorts from the latest to the earliest.
     fn descending(moment: i64) -> String {
         format!("{:019}", i64::MAX.saturating_sub(moment.max(0)))
     }
@@ -372,7 +373,7 @@ mod tests {
         assert_eq!(names(&backwards), ["a", "c", "d", "b"]);
     }
 
-    /// Reproducible random numbers from a seed.
+    /// Reproducible random numbers, generated from a seed.
     struct RandomNumbers(u64);
 
     impl RandomNumbers {
@@ -408,7 +409,7 @@ mod tests {
                     Some(place) => begins = PageStart::After(place),
                     None => break,
                 }
-                // Adds, removes or changes an application between two pages.
+                // Add, remove or change an Application between two pages.
                 let name = format!("a{}", draw.below(60));
                 match draw.below(3) {
                     0 => all.retain(|key, _| key.name != name),

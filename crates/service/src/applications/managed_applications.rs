@@ -1,4 +1,4 @@
-//! Manages all Applications of a process, from start to stop.
+//! Manages all Applications of a process from start to stop.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -37,18 +37,18 @@ use crate::gates::GateFile;
 use crate::state_dir::StateDir;
 use crate::stored_plans::StoredPlans;
 
-/// Maximum number of pushes that a slow subscriber can lag behind.
+/// Maximum number of pushes by which a slow subscriber may fall behind.
 const PUSH_BACKLOG_MAX: usize = 64;
 
-/// Timing of Applications, and their default sync options.
+/// Reconciliation timing and default sync options for Applications.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReconcileSettings {
-    /// Interval between comparisons if no change is known. Zero disables them.
+    /// Interval between comparisons of an Application without known changes. Zero disables these comparisons.
     pub interval: Duration,
-    /// Fixed delay after each wave except the last, which replaces waiting for health. `None` for no fixed
-    /// delay.
+    /// Fixed delay after each wave except the last one, used instead of waiting for health. `None` for no
+    /// fixed delay.
     pub wave_delay: Option<Duration>,
-    /// Sync options for Applications that don't set them.
+    /// Sync options that apply to Applications unless they override them.
     pub default_options: &'static [&'static str],
 }
 
@@ -61,15 +61,15 @@ impl From<Duration> for ReconcileSettings {
 /// All managed Applications of a process.
 pub struct ManagedApplications {
     service: ApplicationService,
-    /// Open operations that this process cannot resume, with the reason.
+    /// Open operations that this process cannot resume, each with the reason.
     pub unresumed_operations: Vec<String>,
-    /// Tasks that send messages to the supervisor. Aborted when this value is dropped.
+    /// Tasks that send messages to the supervisor. They are aborted when this value is dropped.
     _forwarders: JoinSet<()>,
 }
 
 impl ManagedApplications {
-    /// Starts to manage the Applications of a store and resumes the open operations in the log. Returns once
-    /// all Applications are known.
+    /// Starts managing the Applications in a store, and resumes the open operations in the log. Returns once
+    /// all Applications are loaded.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl ManagedApplications {
             reach.credentials = files.read()?;
             globals = GlobalProjects::read_files(files)?;
         }
-        // Subscribe before any operation resumes.
+        // Subscribe before any operation is resumed.
         let happening = engine.events_from_now().await?;
         let (watches, stirred) = WatchRegistry::new();
         let (changed_repositories, has_moved) = unbounded_channel();
@@ -171,13 +171,13 @@ impl ManagedApplications {
         if !interval.is_zero() {
             feeding.spawn(observe_periodically(Arc::clone(&shared), interval, supervisor.clone()));
         }
-        // The permissions of the operations are known at this point.
+        // At this point, the operations' permissions are known.
         let unresumed_operations = resume_operations(&shared.engine, &shared.destinations).await?;
         let service = ApplicationService { shared, supervisor };
         Ok(Self { service, unresumed_operations, _forwarders: feeding })
     }
 
-    /// Returns the interface for requests.
+    /// Returns the interface for requests to Applications.
     pub fn service(&self) -> ApplicationService {
         self.service.clone()
     }
@@ -187,7 +187,7 @@ impl ManagedApplications {
         &self.service.shared.application_cache
     }
 
-    /// Stops all actors. When this function returns, no actor is still writing. The next process resumes the
+    /// Stops all actors. No actor is writing anymore when this function returns. The next process resumes the
     /// work in progress.
     pub async fn stop(self) {
         self.service.shared.manifests.stop();
@@ -195,7 +195,7 @@ impl ManagedApplications {
     }
 }
 
-/// Forwards changes to the supervisor: changes to resources, to their objects, and to clusters.
+/// Forwards changes to resources, to their objects and to clusters to the supervisor.
 fn forward_changes(
     shared: &Arc<SharedState>,
     supervisor: &ActorRef<SupervisorMessage>,
@@ -231,8 +231,8 @@ async fn forward<T>(
     }
 }
 
-/// Resumes the open operations in the log. Returns the operations that this process can't resume, with the
-/// reason. Operations on declared clusters are resumed by their Applications once the cluster has responded.
+/// Resumes the open operations in the log. Returns the operations that this process can't resume, each with
+/// the reason. Applications resume their own operations on declared clusters once the cluster has responded.
 async fn resume_operations(engine: &Engine, places: &Destinations) -> Result<Vec<String>, ServiceError> {
     let mut left_alone = Vec::new();
     let own = places.managed().to_string();
@@ -272,7 +272,7 @@ async fn observe_periodically(shared: Arc<SharedState>, every: Duration, to: Act
     }
 }
 
-/// Returns all Applications, and the sources of the Applications and their requested operations.
+/// Returns all Applications, and the sources used by them and by their requested operations.
 fn used_sources(cache: &ApplicationCache) -> (BTreeSet<AppKey>, Vec<(ApplicationSource, String)>) {
     let (mut applications, mut sources) = (BTreeSet::new(), Vec::new());
     for (key, application) in cache.all() {

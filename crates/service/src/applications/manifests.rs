@@ -1,4 +1,4 @@
-//! Manifests of sources, read in blocking threads and parsed once per content.
+//! Manifests from sources. They are read in blocking threads, and identical content is parsed only once.
 
 mod files;
 mod read_limit;
@@ -33,13 +33,14 @@ use super::repositories::RepositoryFiles;
 use super::store::AppKey;
 use crate::generator_inputs::Providers;
 
-/// Maximum size of cached parsed manifests, in bytes of text. In memory, they use several times as much.
+/// Maximum size of cached parsed manifests, in bytes of text. They use several times as much memory.
 const PARSED_BYTES_MAX: usize = 8 << 20;
-/// Maximum size of cached rendered manifests, in bytes. Enough for thousands of Applications.
+/// Maximum size of cached rendered manifests, in bytes. This suffices for thousands of Applications.
 const RENDERED_BYTES_MAX: usize = 64 << 20;
-/// Time after which unused parsed manifests are dropped. Dropping them can take twice as long.
+/// Time after which unused parsed manifests are dropped. It may take up to twice as long until they are
+/// actually dropped.
 const UNUSED_AFTER: Duration = Duration::from_secs(30);
-/// Type of a source that doesn't contain manifests and only provides files for other sources.
+/// Source type for a source that doesn't contain manifests and only provides files for other sources.
 const REFERENCE_TYPE: &str = "Directory";
 
 /// Settings for manifest sources.
@@ -47,30 +48,30 @@ const REFERENCE_TYPE: &str = "Directory";
 pub struct SourceSettings {
     /// Files with repository credentials.
     pub files: Option<RepositoryFiles>,
-    /// Namespace of the cluster whose Secrets contain repository credentials.
+    /// Namespace that contains the Secrets with repository credentials.
     pub secrets: Option<String>,
-    /// Path of Helm [default: `helm` on the `PATH`].
+    /// Path of the Helm binary [default: `helm` on the `PATH`].
     pub helm: Option<PathBuf>,
-    /// Path of Kustomize [default: `kustomize` or `kubectl` on the `PATH`].
+    /// Path of the Kustomize binary [default: `kustomize` or `kubectl` on the `PATH`].
     pub kustomize: Option<PathBuf>,
-    /// Dependencies that manifests may use outside their own source.
+    /// Dependencies outside of their own source that manifests may use.
     pub allowed: AllowedSources,
     /// Servers that ApplicationSet generators may contact over HTTP.
     pub providers: Providers,
 }
 
-/// Manifests of all sources.
+/// The manifests of all sources.
 pub(crate) struct Manifests {
     repositories: Arc<Repositories>,
-    /// Base for relative addresses.
+    /// Base directory for relative addresses.
     base: PathBuf,
     /// Files with repository credentials.
     files: Option<RepositoryFiles>,
     /// Credentials from the cluster.
     cluster_credentials: Mutex<Credentials>,
-    /// Repositories used by generators, by ApplicationSet. Their fetched content is kept too.
+    /// Repositories that generators use, by ApplicationSet. Their fetched content is also kept.
     generator_repositories: Mutex<BTreeMap<AppKey, BTreeSet<Address>>>,
-    /// HTTP client for SCM providers and plugins, and the permitted servers.
+    /// HTTP client for SCM providers and plugins, together with the permitted servers.
     web: Web,
     providers: Providers,
     tools: Tools,
@@ -80,15 +81,15 @@ pub(crate) struct Manifests {
     rendered: Cache<Vec<File>>,
     parsed: Cache<Vec<Target>>,
     read_limit: ReadLimit,
-    /// True if the signature keys have changed since all repositories were observed, so that rejected commits
-    /// may now be valid.
+    /// True if the signature keys have changed since all repositories were last observed. Rejected commits
+    /// may then be valid.
     have_keys_changed: AtomicBool,
 }
 
-/// Sources, and the project of their Applications.
+/// Sources, and the project that their Application belongs to.
 pub(crate) type ProjectSources<'s> = (&'s Sources, &'s str);
 
-/// Manifests of all sources combined.
+/// Combined manifests of all sources.
 pub(crate) struct RenderedManifests {
     pub targets: Arc<Vec<Target>>,
     /// Type of each source.
@@ -132,8 +133,8 @@ impl Manifests {
         }
     }
 
-    /// Starts a task that drops unused parsed manifests, because idle Applications don't need them and
-    /// parsing them again is fast. The task stops when the manifests are dropped.
+    /// Starts a task that drops unused parsed manifests. Idle Applications don't need them, and parsing them
+    /// again is fast. The task stops when the manifests are dropped.
     pub fn drop_unused(self: &Arc<Self>) {
         let this = Arc::downgrade(self);
         tokio::spawn(async move {
@@ -145,12 +146,12 @@ impl Manifests {
         });
     }
 
-    /// Returns the repositories, and the base for relative addresses.
+    /// Returns the repositories, and the base directory for relative addresses.
     pub fn repositories(&self) -> (Arc<Repositories>, PathBuf) {
         (Arc::clone(&self.repositories), self.base.clone())
     }
 
-    /// Returns the files with repository credentials, which can also contain other Secrets and ConfigMaps.
+    /// Returns the files with repository credentials. They may also contain other Secrets and ConfigMaps.
     pub fn files(&self) -> Option<&RepositoryFiles> {
         self.files.as_ref()
     }
@@ -165,7 +166,7 @@ impl Manifests {
         &self.providers
     }
 
-    /// Sets the repositories used by an ApplicationSet's generators. Pass an empty set if the ApplicationSet
+    /// Sets the repositories that an ApplicationSet's generators use. The set is empty if the ApplicationSet
     /// was deleted.
     pub fn set_generator_repositories(&self, set: AppKey, repositories: BTreeSet<Address>) {
         let mut used = self.generator_repositories.lock().unwrap_or_else(PoisonError::into_inner);
@@ -175,8 +176,8 @@ impl Manifests {
         }
     }
 
-    /// Reads the repository credentials and signature keys again. If that fails, the previous ones stay in
-    /// use.
+    /// Reads the repository credentials and the signature keys again. If this fails, the previous ones remain
+    /// in use.
     pub fn read_credentials(&self) {
         let mut credentials = match self.files.as_ref().map(RepositoryFiles::read).transpose() {
             Ok(credentials) => credentials.unwrap_or_default(),
@@ -203,7 +204,7 @@ impl Manifests {
         self.tools.stop();
     }
 
-    /// Waits for read permits, then runs a function on all sources in a blocking thread.
+    /// Waits for read permits, and then calls a function with all sources in a blocking thread.
     async fn with_sources<T: Send + 'static, E: From<String> + Send + 'static>(
         &self,
         (sources, project): ProjectSources<'_>,
@@ -217,21 +218,21 @@ impl Manifests {
             |error| Err(E::from(format!("reading the repository failed with an internal error: {error}")));
         let resolve = move || {
             let done = work(&parts);
-            // Release the permits here, so that they are held until the work is done, even if the caller is
-            // canceled.
+            // Release the permits only here, so that they are held until the work is done, even if the caller
+            // is canceled.
             drop(turns);
             done
         };
         tokio::task::spawn_blocking(resolve).await.unwrap_or_else(fault)
     }
 
-    /// Returns the repository address of a source, as the source's project resolves it.
+    /// Returns a source's repository address, resolved for the source's project.
     pub fn address(&self, source: &ApplicationSource, project: &str) -> Option<Address> {
         self.repositories.address(source, AddressContext { base: &self.base, project }).ok()
     }
 
-    /// Observes every repository once, or only the one at `only`. Returns the repositories whose refs or
-    /// readability have changed.
+    /// Observes every repository once, or only the repository at `only`. Returns the repositories whose refs
+    /// or readability have changed.
     pub async fn observe(self: &Arc<Self>, only: Option<Address>) -> Vec<Address> {
         let this = Arc::clone(self);
         let look = move || {
@@ -251,8 +252,8 @@ impl Manifests {
         self.fetched.get(key)
     }
 
-    /// Keeps the fetched content of repositories that are used by these sources, these Applications or the
-    /// generators. Deletes all other content.
+    /// Keeps fetched content from repositories that the given sources and Applications or the generators use.
+    /// Deletes all other content.
     pub async fn retain_content(
         self: &Arc<Self>,
         applications: BTreeSet<AppKey>,
@@ -271,8 +272,8 @@ impl Manifests {
         drop(tokio::task::spawn_blocking(keep).await);
     }
 
-    /// Rejects commits that aren't signed as the project requires. The commits are in source order. `names`
-    /// are the requested revisions if they differ from the sources' own.
+    /// Rejects commits without the signatures that the project requires. The commits are in source order.
+    /// `names` are the requested revisions, if they differ from the revisions that the sources specify.
     pub async fn check_signatures(
         self: &Arc<Self>,
         of: ProjectSources<'_>,
@@ -296,7 +297,7 @@ impl Manifests {
         .await
     }
 
-    /// Returns the keys of the sources' manifests at these revisions. Different manifests have different
+    /// Returns the keys of the sources' manifests at the given revisions. Different manifests have different
     /// keys.
     pub async fn manifest_keys(
         self: &Arc<Self>,
@@ -323,7 +324,7 @@ impl Manifests {
     }
 
     /// Records the dependencies that were fetched in addition to the sources, so that they are observed
-    /// together.
+    /// together with them.
     fn record_dependencies(
         &self,
         context: &RenderContext,
@@ -359,7 +360,8 @@ impl Manifests {
         Ok(making)
     }
 
-    /// Returns the manifests of the sources at these revisions for an Application, in source order.
+    /// Returns the manifests that the sources contain at the given revisions for an Application, in source
+    /// order.
     pub async fn targets(
         self: &Arc<Self>,
         sources: &Sources,
@@ -411,7 +413,7 @@ impl Manifests {
                     ));
                     continue;
                 }
-                // All output of a rendering program counts as manifests.
+                // Everything that a rendering program outputs is treated as a manifest.
                 FileKind::Skipped if !located.is_rendered() => continue,
                 FileKind::Skipped | FileKind::Manifest => {}
             }
@@ -428,7 +430,7 @@ impl Manifests {
         Ok((targets, kind))
     }
 
-    /// Returns the manifest files. Takes program output from the cache if possible.
+    /// Returns the manifest files. Uses cached program output if possible.
     fn manifest_files(
         &self,
         repository: &Origin,

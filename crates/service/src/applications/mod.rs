@@ -1,4 +1,4 @@
-//! Management of Applications: compares them with their clusters, and syncs them on request.
+//! Manages Applications: compares them with their clusters, and syncs them on request.
 //!
 //! ```text
 //! ApplicationStore ──▶ Supervisor ──links, restarts──▶ ApplicationActor, one per Application
@@ -7,7 +7,8 @@
 //!          (`push_refresh`)  (`watches`)             engine, clusters, store, `ApplicationCache`
 //! ```
 //!
-//! An idle actor holds only its resource. The crate `application` makes the decisions. State that must
+//! An idle actor only keeps its resource in memory. The crate `application` makes the decisions. State that
+//! must
 //! survive a crash is persisted before the actor acts: an operation's ID is in the store before the engine
 //! receives the operation, so the operation starts only once even if the process crashes.
 

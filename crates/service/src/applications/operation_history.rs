@@ -1,4 +1,4 @@
-//! Logged operations of an Application whose status may have been lost.
+//! The log's operations of an Application whose status may have been lost.
 
 use std::sync::Arc;
 
@@ -19,18 +19,18 @@ use crate::error::ServiceError;
 use crate::last_sync;
 use crate::operations::{self, OperationEntry, list_operations};
 
-/// Name that `orphaned_syncs` uses to pause and terminate operations.
+/// Name under which `orphaned_syncs` pauses and terminates operations.
 pub(super) const CLEANUP_ACTOR: &str = "the deletion of its Application";
 
-/// Returns true if an operation was stopped because its Application was deleted. A later Application with the
-/// same name isn't affected.
+/// Returns true if an operation was stopped because its Application was deleted. This doesn't affect a later
+/// Application with the same name.
 fn is_orphaned(view: &OperationView) -> bool {
     [&view.paused_by, &view.terminated_by].into_iter().flatten().any(|by| by == CLEANUP_ACTOR)
 }
 
-/// Returns the operations of an Application in the log, oldest first, and a short entry for each. The list of
-/// operations is filled only if the status lacks the newest operation, which is rare. Operations before
-/// `since` belong to a former Application with the same name.
+/// Returns an Application's operations in the log, oldest first, and a short entry for each. The list of
+/// operations is empty unless the status lacks the newest operation, which is rare. Operations before `since`
+/// belong to an earlier Application with the same name.
 pub(crate) async fn load_history(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -41,21 +41,21 @@ pub(crate) async fn load_history(
     reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
 }
 
-/// Sync that has started and hasn't finished.
+/// A sync that has started and hasn't finished.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OpenSync {
     /// Operation ID.
     pub operation: OperationId,
-    /// Name of the Application in operations.
+    /// Application name, in the format used in operations.
     pub application: String,
-    /// True while one of the sync's hooks is running.
+    /// True if one of the sync's hooks is running.
     pub has_running_hook: bool,
     /// True if the sync is being stopped because its Application was deleted.
     pub is_orphaned: bool,
 }
 
-/// Returns the matching syncs that have started and haven't finished, of one Application or of all
-/// Applications. Reads only the matching syncs, because there can be thousands.
+/// Returns syncs that have started and haven't finished, of one Application or of all Applications. Only
+/// reads the syncs that match, because there can be thousands.
 pub(crate) async fn open_syncs(
     shared: &Arc<SharedState>,
     of: Option<String>,
@@ -86,12 +86,12 @@ pub(crate) async fn open_syncs(
     reading.await.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
 }
 
-/// Returns the inventory of an Application from the log.
+/// Returns an Application's inventory from the log.
 pub(crate) async fn inventory(shared: &SharedState, request: &SyncRequest) -> Option<ApplicationInventory> {
     let (log, application) = (Arc::clone(&shared.log), request.application.clone());
     let cluster = cluster_identity(&request.destination)?;
     let reading = tokio::task::spawn_blocking(move || log.inventory(&cluster, &application)).await;
-    // Without an inventory, the cluster is searched, as for an Application that never had one.
+    // Without an inventory, the cluster is searched, as it is for an Application that never had one.
     reading.unwrap_or(Err(LogError::Poisoned)).unwrap_or_else(|error| {
         tracing::warn!(application = request.application, %error, "failed to read the inventory; searching the cluster instead");
         None
@@ -124,7 +124,7 @@ fn read_operations(
     Ok((recorded, lines))
 }
 
-/// Returns a summary of each operation of an Application since `since`, oldest first.
+/// Returns a summary of each of an Application's operations since `since`, oldest first.
 fn read_summaries(
     log: &Log,
     application: &Application,
@@ -135,7 +135,7 @@ fn read_summaries(
     Ok(own.filter_map(|one| one.summary).collect())
 }
 
-/// Returns an operation with all of its data that remains in the log.
+/// Returns an operation with all of its data that is still in the log.
 fn logged_operation(log: &Log, summary: Summary) -> LoggedOperation {
     let operation = summary.operation;
     match load_operation(log, operation) {
@@ -148,7 +148,7 @@ fn logged_operation(log: &Log, summary: Summary) -> LoggedOperation {
     }
 }
 
-/// Returns the result of an operation if it has finished, regardless of its requester.
+/// Returns an operation's result if it has finished, no matter who requested it.
 pub(crate) async fn operation_result(
     shared: &Arc<SharedState>,
     operation: OperationId,
@@ -158,10 +158,10 @@ pub(crate) async fn operation_result(
     reading.unwrap_or_else(|_| Err(LogError::Poisoned.into()))
 }
 
-/// Returns true if the engine is running an operation or the operation is in the log. Also returns true if
-/// that can't be determined.
+/// Returns true if the engine is running an operation or if the operation is in the log. Also returns true if
+/// neither can be determined.
 pub(crate) async fn is_operation_known(shared: &Arc<SharedState>, operation: OperationId) -> bool {
-    // The order matters: an operation that finishes between the two checks is already in the log.
+    // The order matters: an operation that finishes between the two checks is then already in the log.
     if shared.engine.running_operations().await.map_or(true, |all| all.contains(&operation)) {
         return true;
     }
@@ -170,7 +170,7 @@ pub(crate) async fn is_operation_known(shared: &Arc<SharedState>, operation: Ope
     !matches!(reading, Ok(Ok(None)))
 }
 
-/// Returns the newest operation since `since` that deployed the whole Application, according to the log.
+/// Returns the newest operation since `since` that, according to the log, deployed the whole Application.
 pub(crate) async fn newest_deployment(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -184,7 +184,7 @@ pub(crate) async fn newest_deployment(
     reading.await.ok()?
 }
 
-/// Returns the request and state of an operation from the log.
+/// Returns an operation's request and state from the log.
 pub(crate) fn load_operation(
     log: &Log,
     operation: OperationId,
@@ -194,7 +194,7 @@ pub(crate) fn load_operation(
     Ok(driver.state().header().map(|header| header.request.clone()).zip(view(driver.state())))
 }
 
-/// Returns the manifests that an operation started with, or `None` if they are no longer in the log.
+/// Returns the manifests with which an operation started, or `None` if they are no longer in the log.
 pub(crate) async fn manifests(
     shared: &SharedState,
     operation: OperationId,
@@ -205,13 +205,13 @@ pub(crate) async fn manifests(
     Ok(known.map(|known| known.targets.targets))
 }
 
-/// Returns the progress of an operation for which only a summary is left.
+/// Returns the progress of an operation for which the log only contains a summary.
 pub(crate) fn progress_from_summary(summary: Summary) -> EngineProgress {
     let Summary { phase, message, started_at, finished_at, .. } = summary;
     EngineProgress { phase, message, started_at, finished_at, retry_count: 0, resources: Vec::new() }
 }
 
-/// Returns the progress of an operation in the form that an Application's status shows.
+/// Returns an operation's progress in the format of an Application's status.
 pub(crate) fn progress_from_view(view: OperationView) -> EngineProgress {
     EngineProgress {
         phase: view.phase,

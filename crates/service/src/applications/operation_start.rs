@@ -1,5 +1,5 @@
-//! Start of an operation, with or without a stored plan: checks of its request, its gates, and the reasons why it
-//! isn't executed.
+//! Starts an operation with or without a stored plan. Checks its request, determines its gates, and returns
+//! the reason if it isn't executed.
 
 use std::collections::BTreeSet;
 
@@ -15,10 +15,10 @@ use super::destinations::DestinationError;
 use super::manifests::RenderedManifests;
 use super::rendering::RenderError;
 
-/// Maximum number of resources named in the error for an unknown selection.
+/// Maximum number of resources to list in the error for a selection that doesn't match.
 const RESOURCES_NAMED_MAX: usize = 10;
 
-/// Reason why an operation isn't executed.
+/// Reason why an operation doesn't run.
 pub(crate) enum StartError {
     /// The operation is rejected.
     Refused(String),
@@ -58,7 +58,7 @@ impl From<EngineError> for StartError {
     }
 }
 
-/// Rejects unknown sync options, because their intent would be lost.
+/// Rejects unknown sync options, because ignoring them would not be what the user intended.
 pub(crate) fn check_options(request: &OperationRequest) -> Result<(), String> {
     let options = request.sync.as_ref().map(|sync| sync.sync_options.as_slice()).unwrap_or_default();
     let wrong: Vec<String> = unknown_options(options)
@@ -68,7 +68,7 @@ pub(crate) fn check_options(request: &OperationRequest) -> Result<(), String> {
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
 }
 
-/// Rejects a selective sync that selects resources that don't exist.
+/// Rejects a selective sync if the selected resources don't exist.
 pub(crate) fn check_selection(
     application: &Application,
     request: &OperationRequest,
@@ -87,11 +87,11 @@ pub(crate) fn check_selection(
     }
 }
 
-/// Returns the objects that a sync can select: the objects in the manifests and in the status.
+/// Returns the objects that a sync can select. These are the objects in the manifests and in the status.
 fn selectable_objects(application: &Application, targets: &[Target], namespace: &str) -> BTreeSet<ObjectKey> {
     let wanted = targets.iter().flat_map(|target| {
         let key = target.object.key();
-        // The scope of the object's kind isn't discovered here, so both keys are accepted.
+        // The scope of the object's kind isn't known here, so accept both keys.
         let placed = ObjectKey { namespace: namespace.to_owned(), ..key.clone() };
         let placed = key.namespace.is_empty().then_some(placed);
         std::iter::once(key).chain(placed)
@@ -99,7 +99,7 @@ fn selectable_objects(application: &Application, targets: &[Target], namespace: 
     wanted.chain(status_objects(application)).collect()
 }
 
-/// Returns the objects that a sync can select for display in messages, each of them once.
+/// Returns the objects that a sync can select, without duplicates, for display in messages.
 fn displayed_objects(application: &Application, targets: &[Target]) -> BTreeSet<ObjectKey> {
     let known = status_objects(application);
     let is_same = |one: &ObjectKey, key: &ObjectKey| {
@@ -135,15 +135,15 @@ fn no_match_error(application: &Application, unknown: &ResourceSelector, targets
     )
 }
 
-/// Formats an object in the form used by `--resource`: `apps:Deployment:shop/api`.
+/// Formats an object for use with `--resource`, such as `apps:Deployment:shop/api`.
 fn format_selector(key: &ObjectKey) -> String {
     let ObjectKey { group, kind, namespace, name, .. } = key;
     let slash = if namespace.is_empty() { "" } else { "/" };
     format!("{group}:{kind}:{namespace}{slash}{name}")
 }
 
-/// Adds the repositories that were fetched in addition to the sources to the policy. The project must permit
-/// them during all writes.
+/// Returns the policy extended with the repositories from which additional dependencies were fetched. The
+/// project must permit these repositories during all writes.
 pub(crate) fn allow_fetched(mut policy: ProjectPolicy, manifests: &RenderedManifests) -> ProjectPolicy {
     let fetched = manifests.fetched.iter().map(|used| without_credentials(&used.source.repo_url));
     let all: BTreeSet<String> = policy.repositories.into_iter().chain(fetched).collect();
@@ -151,9 +151,9 @@ pub(crate) fn allow_fetched(mut policy: ProjectPolicy, manifests: &RenderedManif
     policy
 }
 
-/// Returns the gates of an operation. At each wave, the operation waits for the sync windows that it started
-/// with, which are persisted with it. A project's windows have the project's name and replace any other
-/// definition with that name.
+/// Returns an operation's gates. At each wave, the operation waits for the sync windows that applied when it
+/// started, which are persisted with it. The definition of a project's windows has the project's name and
+/// replaces any other definition with that name.
 pub(crate) fn operation_targets(
     definitions: GateDefinitions,
     windows: Vec<Window>,
@@ -167,7 +167,7 @@ pub(crate) fn operation_targets(
     Targets { mandate: Some(policy), ..targets }
 }
 
-/// Returns the error for a requested sync that is blocked by a sync window.
+/// Returns the error for a requested sync that a sync window blocks.
 pub(crate) fn window_error(held: &WindowHold) -> String {
     format!("cannot sync: blocked by sync window: {}", held.reason)
 }

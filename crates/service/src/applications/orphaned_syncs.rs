@@ -1,7 +1,7 @@
-//! Cleanup of a deleted Application's syncs, so that they don't deploy anything else.
+//! Ends the syncs of a deleted Application, so that they don't deploy anything else.
 //!
-//! Running hooks aren't stopped, and nothing is undone. The operation is paused, and terminated once its
-//! hooks have finished.
+//! Running hooks aren't stopped, and nothing is rolled back. The operation is paused, and then terminated
+//! once its hooks have finished.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,15 +18,16 @@ use super::store::AppKey;
 /// Interval between checks for finished hooks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Stops the syncs of an Application that started before `before`. A new Application may have been created
-/// with the same name since.
+/// Stops an Application's syncs that started before `before`. A new Application with the same name may have
+/// been created since then.
 pub(super) async fn end_orphaned_syncs(shared: Arc<SharedState>, key: AppKey, before: OperationId) {
     let may_be = move |operation, _: &str| operation < before;
     end_matching(&shared, Some(key.instance_name()), (may_be, |_: &OpenSync| true)).await;
 }
 
-/// Stops the syncs of Applications that were deleted before this process started: syncs of Applications that
-/// aren't in `known`, if the store is authoritative for them, and syncs that another process was stopping.
+/// Stops syncs of Applications that were deleted before this process started. These are syncs of Applications
+/// that aren't in `known`, provided that the store is authoritative for them, and syncs that another process
+/// was already stopping.
 pub(super) async fn end_other_orphaned_syncs(
     shared: Arc<SharedState>,
     known: BTreeSet<String>,
@@ -45,7 +46,8 @@ pub(super) async fn end_other_orphaned_syncs(
     end_matching(&shared, None, (may_be, is_gone)).await;
 }
 
-/// Stops all matching operations. `may_be` selects the operations to read, and `is_meant` the ones to stop.
+/// Stops all matching operations. `may_be` selects the operations to read, and `is_meant` selects the
+/// operations to stop.
 async fn end_matching(
     shared: &Arc<SharedState>,
     of: Option<String>,
@@ -70,7 +72,7 @@ async fn end_matching(
             if held.insert(one.operation) {
                 tracing::info!(application = one.application, operation = %one.operation, "the Application of an operation no longer exists; terminating the operation after its hooks");
             }
-            // The operation may have started a hook that isn't in the log yet.
+            // The operation may have started a hook that the log doesn't contain yet.
             let was_quiet = quiet.contains(&one.operation);
             let ended = match (one.has_running_hook, was_quiet) {
                 (false, true) => shared.engine.terminate(one.operation, CLEANUP_ACTOR).await,

@@ -1,4 +1,4 @@
-//! Plans of an Application's operations. A plan is made and stored while the operation is waiting for
+//! Plans for an Application's operations. A plan is created and stored while the operation is waiting for
 //! approval, checked again when the cluster changes, and executed unchanged.
 
 use std::sync::Arc;
@@ -35,14 +35,14 @@ impl From<RenderError> for PlanFailure {
     }
 }
 
-/// Input for a plan: an Application's operation and its destination.
+/// Input for a plan: an Application's operation and destination.
 struct PlanInput {
     request: SyncRequest,
     targets: Targets,
     place: ResolvedDestination,
 }
 
-/// Plans an Application's operation and stores the plan, unless the stored plan is still current. Never
+/// Creates and stores a plan for an Application's operation, unless the stored plan is still current. Never
 /// writes to the cluster.
 pub(crate) async fn plan_or_check(
     shared: &Arc<SharedState>,
@@ -57,7 +57,7 @@ pub(crate) async fn plan_or_check(
     .await
     {
         Ok(input) => input,
-        // The operation stays waiting, because the cause may get fixed.
+        // The operation keeps waiting, because the cause may be fixed.
         Err(PlanFailure::Invalid(reason)) if before.is_some() => {
             return PlanCheck::Unplanned(PlanFailure::Unavailable(reason));
         }
@@ -73,7 +73,7 @@ pub(crate) async fn plan_or_check(
     {
         match check_unchanged(shared, &input, stored.clone(), true).await {
             Ok(()) if before.is_some() => return PlanCheck::Current,
-            // An earlier process stored this plan, and it may have been approved since.
+            // An earlier process stored this plan, and someone may have approved it since.
             Ok(()) => return PlanCheck::Stored(Box::new(PendingPlan::from_stored(line, &stored))),
             Err(PlanError::Outdated(_)) => {}
             Err(PlanError::Call(error)) => return PlanCheck::Unplanned(from_call_error(error)),
@@ -85,8 +85,8 @@ pub(crate) async fn plan_or_check(
     }
 }
 
-/// Returns an Application's newest automatically stored plan, unless it was withdrawn or another operation
-/// has executed it.
+/// Returns an Application's newest automatically stored plan, unless the plan was withdrawn or another
+/// operation has executed it.
 async fn newest_plan(shared: &Arc<SharedState>, application: &Application) -> Option<StoredPlanMetadata> {
     let name = instance_name(application);
     let all = with_plans(shared, |plans| plans.list()).await.ok()?;
@@ -137,7 +137,7 @@ async fn plan_input(
     Ok(PlanInput { request, targets, place })
 }
 
-/// Returns true if the plan was made from the same request and the same manifests.
+/// Returns true if the plan was created from the same request and the same manifests.
 fn has_same_input(stored: &StoredPlan, input: &PlanInput) -> bool {
     let (before, now) = (&stored.targets.targets, &input.targets.targets);
     stored.request == input.request
@@ -177,7 +177,7 @@ async fn store_plan(
         .map_err(|error| PlanFailure::Unavailable(error.to_string()))
 }
 
-/// Makes and stores a plan for an operation that hasn't been requested yet.
+/// Creates and stores a plan for an operation that hasn't been requested yet.
 pub(crate) async fn make_plan(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -188,8 +188,8 @@ pub(crate) async fn make_plan(
     Ok(store_plan(shared, input, false).await?.summary)
 }
 
-/// Checks that a stored plan would still make the same changes. With `allows_drift`, changes to fields
-/// outside the plan are accepted. The error describes what has changed.
+/// Checks that a stored plan would still make the same changes. If `allows_drift` is set, fields outside the
+/// plan may have changed. The error describes what has changed.
 pub(crate) async fn check_plan(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -208,8 +208,8 @@ pub(crate) async fn check_plan(
     }
 }
 
-/// Returns the changes that a stored plan would make now, with a warning if the plan is outdated and wouldn't
-/// run.
+/// Returns the changes that a stored plan would make now. Includes a warning if the plan is outdated and
+/// wouldn't run.
 pub(crate) async fn plan_differences(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -237,7 +237,7 @@ pub(crate) async fn plan_differences(
     Ok((objects, moved.map(warning).into_iter().collect()))
 }
 
-/// Checks that a plan belongs to this Application and its current destination.
+/// Checks that a plan belongs to this Application and to its current destination.
 fn check_application(
     plan: &StoredPlan,
     application: &Application,
@@ -256,8 +256,8 @@ fn check_application(
     Ok(())
 }
 
-/// Returns the revisions that an operation's plan deploys, and the operation ID. Claims the plan for that
-/// operation, because a plan is executed only once.
+/// Returns the revisions that an operation's plan deploys, and the operation ID. Reserves the plan for this
+/// operation, because a plan may be executed only once.
 pub(crate) async fn prepare(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -297,7 +297,7 @@ fn parse_digest(hash: &str) -> Result<Digest, String> {
     hash.parse().map_err(|_| format!("invalid plan hash {hash:?}"))
 }
 
-/// Runs a function on the stored plans in a blocking thread.
+/// Calls a function with the stored plans in a blocking thread.
 pub(crate) async fn with_plans<T: Send + 'static>(
     shared: &SharedState,
     work: impl FnOnce(&StoredPlans) -> Result<T, ServiceError> + Send + 'static,
@@ -325,7 +325,7 @@ pub(crate) async fn find_stored_plan(
     with_plans(shared, read).await
 }
 
-/// Rejects an operation that needs an approval and doesn't have it, regardless of the requester.
+/// Rejects an operation that requires approval but hasn't been approved, no matter who requested it.
 pub(crate) fn refuse_unapproved(policy: &ApprovalPolicy, request: &OperationRequest) -> Result<(), String> {
     if policy.is_required() && approval::requires_plan(request) && approval::requested_plan(request).is_none()
     {
@@ -334,12 +334,12 @@ pub(crate) fn refuse_unapproved(policy: &ApprovalPolicy, request: &OperationRequ
     Ok(())
 }
 
-/// Result of an operation that was about to start when it turned out to need an approval.
+/// Result of an operation that turned out to require approval just before it started.
 pub(crate) const UNAPPROVED_RESULT: &str =
     "the operation's plan requires an approval and has not been approved; nothing was written";
 
-/// Starts an operation that executes a stored plan unchanged. Releases the plan if the operation is rejected
-/// before it reaches the engine.
+/// Starts an operation that executes a stored plan unchanged. If the operation is rejected before it reaches
+/// the engine, the plan can be used again.
 pub(crate) async fn begin_plan(
     shared: &Arc<SharedState>,
     application: &Application,

@@ -1,4 +1,4 @@
-//! Result of checking the plan of an operation that is waiting for approval.
+//! Result of checking the plan for an operation that is waiting for approval.
 
 use tidegate_application::approval::PlanRequesters;
 use tidegate_application::operation;
@@ -12,11 +12,11 @@ use crate::stored_plans::StoredPlanMetadata;
 /// Number of characters in an abbreviated commit.
 const SHORT_COMMIT_CHARS: usize = 7;
 
-/// Stored plan, as kept by the Application's actor.
+/// A stored plan, as kept by the Application's actor.
 #[derive(Clone, Debug)]
 pub(crate) struct PendingPlan {
     pub summary: StoredPlanMetadata,
-    /// Summary of the plan's actions and revision.
+    /// Summary of the plan's actions and its revision.
     pub description: String,
     /// Revisions of the manifests, in source order.
     pub revisions: Vec<String>,
@@ -29,13 +29,13 @@ impl PendingPlan {
         Self { summary, description, revisions: operation::deployed_revisions(&plan.request) }
     }
 
-    /// Returns the people who requested or approved an operation that executes the plan.
+    /// Returns the people who requested or approved an operation that executes this plan.
     pub fn requesters<'a>(&'a self, request: &'a OperationRequest) -> PlanRequesters<'a> {
         PlanRequesters::for_execution(&self.summary.by, request)
     }
 }
 
-/// Returns the summary of a plan: `3 to create, 1 to prune, including 1 hook; revision 3f2a9c4`.
+/// Returns a plan's summary, such as `3 to create, 1 to prune, including 1 hook; revision 3f2a9c4`.
 fn describe_plan(line: &StoredPlanMetadata, StoredPlan { plan, request, .. }: &StoredPlan) -> String {
     let hooks = match plan.tasks.iter().filter(|task| task.is_hook()).count() {
         0 => String::new(),
@@ -47,13 +47,13 @@ fn describe_plan(line: &StoredPlanMetadata, StoredPlan { plan, request, .. }: &S
     format!("{}{hooks}; revision {}", line.describe_actions(), revisions.join(" "))
 }
 
-/// Result of checking the plan of an operation that is waiting for approval.
+/// Result of checking the plan for an operation that is waiting for approval.
 pub(crate) enum PlanCheck {
     /// The stored plan is still current.
     Current,
     /// This plan was stored and replaces any earlier plan.
     Stored(Box<PendingPlan>),
-    /// No plan could be made.
+    /// It wasn't possible to create a plan.
     Unplanned(PlanFailure),
 }
 
@@ -61,7 +61,7 @@ pub(crate) enum PlanCheck {
 pub(crate) enum PlanFailure {
     /// The operation can't start as requested.
     Invalid(String),
-    /// The plan can't be made at the moment.
+    /// The plan can't be created at the moment.
     Unavailable(String),
 }
 

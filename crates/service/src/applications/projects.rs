@@ -1,4 +1,4 @@
-//! Known projects, which are checked before each comparison and each write.
+//! The projects, which are checked before each comparison and each write.
 
 pub(crate) mod global_project_settings;
 pub(crate) mod project_deletion;
@@ -20,42 +20,42 @@ use tidegate_source::{Repositories, RequiredKeys};
 use super::destinations::{DestinationError, ResolvedDestination};
 use global_project_settings::{GlobalProjects, GlobalProjectsUpdate};
 
-/// All projects of the store.
+/// All projects in the store.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProjectSet {
-    /// Projects by name, with an error in place of a project that can't be read.
+    /// Projects, by name. A project that can't be read is replaced with an error.
     pub projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
-    /// Reason why projects, including `default`, may be unreadable.
+    /// Reason why any project, including `default`, may be unreadable.
     pub unreadable_reason: Option<String>,
-    /// Reason why more projects may appear soon. Users of a missing project wait for it.
+    /// Reason why more projects may appear soon. Applications whose project is missing wait for it.
     pub pending_reason: Option<String>,
 }
 
-/// Projects by name, with an error in place of a project that can't be used.
+/// Projects, by name. A project that can't be used is replaced with an error.
 type ProjectResults = BTreeMap<String, Result<Arc<AppProject>, String>>;
 
-/// Known projects.
+/// The projects that Applications can belong to.
 pub(crate) struct Projects {
     /// Namespace of the AppProjects.
     namespace: String,
     state: RwLock<ProjectsState>,
     permissive: Arc<AppProject>,
     impersonation: ImpersonationMode,
-    /// Repositories, whose Secrets can belong to projects.
+    /// Repositories. The Secrets that declare them may belong to projects.
     repositories: Arc<Repositories>,
     /// Cached time zones.
     time_zones: Mutex<BTreeMap<String, TimeZoneRules>>,
 }
 
-/// Projects as written, and with global projects applied.
+/// Projects as written, and projects to which global projects have been applied.
 struct ProjectsState {
     declared: Option<ProjectSet>,
     /// Global projects, from files and from the cluster.
     file_globals: Option<GlobalProjects>,
     cluster_globals: GlobalProjects,
-    /// All projects, combined with their global projects.
+    /// All projects, combined with the global projects that they inherit from.
     effective: ProjectResults,
-    /// The `default` project to use if it isn't defined.
+    /// The project `default` to use if the store doesn't define one.
     default_project: Result<Arc<AppProject>, String>,
 }
 
@@ -64,7 +64,7 @@ impl ProjectsState {
         self.file_globals.as_ref().unwrap_or(&self.cluster_globals)
     }
 
-    /// Returns true if the projects and the global projects are known.
+    /// Returns true if both the projects and the global projects have been read.
     fn is_complete(&self) -> bool {
         self.declared.is_some() && !matches!(self.globals(), GlobalProjects::Unread)
     }
@@ -81,8 +81,8 @@ impl ProjectsState {
     }
 }
 
-/// Combines a project with its global projects. Fails if a global project isn't available, because its
-/// restrictions are unknown.
+/// Combines a project with the global projects that it inherits from. Returns an error if a global project
+/// isn't available, because its restrictions can't be determined.
 fn with_globals(
     project: &Arc<AppProject>,
     globals: &GlobalProjects,
@@ -103,7 +103,7 @@ fn with_globals(
 }
 
 impl Projects {
-    /// Creates an empty value. The projects aren't known yet.
+    /// Creates an empty value, to be used until the projects have been read.
     pub fn new(namespace: String) -> Self {
         let permissive = Arc::new(project::permissive_project());
         let known = ProjectsState {
@@ -118,7 +118,7 @@ impl Projects {
         Self { namespace, state, permissive, impersonation, repositories, time_zones }
     }
 
-    /// Permits each project to use the repositories in its own Secrets, as Argo CD does.
+    /// Allows each project to use the repositories in its own Secrets, as in Argo CD.
     pub fn with_repositories(self, repositories: Arc<Repositories>) -> Self {
         Self { repositories, ..self }
     }
@@ -138,7 +138,7 @@ impl Projects {
         Self { impersonation, ..self }
     }
 
-    /// Runs a function on the projects as written.
+    /// Calls a function with the projects as written.
     fn with_declared<T: Default>(&self, ask: impl FnOnce(&ProjectResults) -> T) -> T {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         state.declared.as_ref().map(|written| ask(&written.projects)).unwrap_or_default()
@@ -178,8 +178,8 @@ impl Projects {
         changed
     }
 
-    /// Returns a project, and true if it is the permissive default because no `default` project is defined.
-    /// Otherwise returns the reason why the project is missing.
+    /// Returns a project. Also returns true if the project is the permissive default that is used when
+    /// `default` isn't defined. The error is the reason why the project is missing.
     pub fn find(&self, name: &str) -> Result<(Arc<AppProject>, bool), MissingProject> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         let Some(written) = state.declared.as_ref().filter(|_| state.is_complete()) else {
@@ -209,7 +209,7 @@ impl Projects {
         state.declared.as_ref().is_some_and(|written| written.pending_reason.is_some())
     }
 
-    /// Returns warnings about settings in an Application's project that don't have any effect here.
+    /// Returns warnings about settings in an Application's project that have no effect in Tidegate.
     pub fn unknown_fields(&self, application: &Application) -> Vec<String> {
         let name = project_name(application);
         let Ok((project, _)) = self.find(name) else { return Vec::new() };
@@ -231,15 +231,15 @@ impl Projects {
         unknown.into_iter().chain(unsupported).chain(ignored).collect()
     }
 
-    /// Returns warnings about rules in an Application's project that can't work as written.
+    /// Returns warnings about rules in an Application's project that can't have the intended effect.
     pub fn warnings(&self, application: &Application) -> Vec<String> {
         self.find(project_name(application))
             .map(|(project, _)| project::only_denying_warnings(&project))
             .unwrap_or_default()
     }
 
-    /// Returns the project policy for an Application's operations at a destination, or the reason why the
-    /// project doesn't permit them.
+    /// Returns the project policy for an Application's operations at a destination. The error is the reason
+    /// why the project doesn't permit them.
     pub fn policy(
         &self,
         application: &Application,
@@ -252,7 +252,8 @@ impl Projects {
         Ok(policy)
     }
 
-    /// Returns the keys that must sign commits, or `None` if the project doesn't require signatures.
+    /// Returns the keys with which commits must be signed, or `None` if the project doesn't require
+    /// signatures.
     pub fn required_keys(&self, name: &str) -> Result<Option<RequiredKeys>, String> {
         let (project, _) = self.find(name).map_err(|missing| missing.to_string())?;
         let keys = &project.spec.signature_keys;
@@ -267,8 +268,8 @@ impl Projects {
         })
     }
 
-    /// Returns the project policy for an operation without checking it, for example for a deletion. Each
-    /// write is still checked. The error says why writing isn't permitted for the Application.
+    /// Returns an operation's project policy without checking it, for example for a deletion. Each write is
+    /// still checked. The error explains why Tidegate must not write for this Application.
     pub fn unchecked_policy(
         &self,
         application: &Application,
@@ -294,7 +295,8 @@ impl Projects {
         })
     }
 
-    /// Returns the user that writes for an Application impersonate. Empty for none.
+    /// Returns the user to impersonate when writing for an Application. The name is empty if no user is
+    /// impersonated.
     fn impersonated_user(
         &self,
         application: &Application,
@@ -313,8 +315,8 @@ impl Projects {
         user.map(Option::unwrap_or_default).map_err(|none| none.to_string())
     }
 
-    /// Returns the sync windows for an Application with this destination. If the project is missing, the
-    /// Application isn't synced anyway.
+    /// Returns the sync windows for an Application with the given destination. If the project is missing, the
+    /// windows don't matter because the Application isn't synced.
     pub fn sync_windows(&self, application: &Application, target: &DeployTarget) -> SyncWindows {
         match self.find(project_name(application)) {
             Ok((project, _)) => {
@@ -347,7 +349,7 @@ impl Projects {
     }
 }
 
-/// Returns the name of an application's project.
+/// Returns the name of an Application's project.
 pub(crate) fn project_name(application: &Application) -> &str {
     match application.spec.project.as_str() {
         "" => DEFAULT_PROJECT,
@@ -378,7 +380,7 @@ pub(crate) enum MissingProject {
 }
 
 impl MissingProject {
-    /// Returns true if the project may appear at any moment.
+    /// Returns true if the missing project may appear at any moment.
     fn is_temporary(&self) -> bool {
         matches!(self, Self::Unknown | Self::Pending(..))
     }
@@ -399,7 +401,7 @@ impl PolicyCheck for Projects {
         namespaced: Option<bool>,
     ) -> Result<(), ClusterError> {
         let (project, _) = self.find(&policy.project).map_err(|missing| {
-            // The write is retried once the projects are known.
+            // The write is retried once the projects have been read.
             let kind = if missing.is_temporary() { ErrorKind::Unavailable } else { ErrorKind::Forbidden };
             ClusterError::new(kind, missing.to_string())
         })?;

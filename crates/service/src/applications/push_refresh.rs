@@ -1,5 +1,5 @@
-//! Push events from Git servers. Each repository is observed immediately, then the affected Applications are
-//! compared.
+//! Push events from Git servers. Each repository is observed immediately. After that, the affected
+//! Applications are compared.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,11 +22,11 @@ const OWN_FOLDER: &str = ".";
 /// Applications to compare, and their priority.
 pub(crate) type AffectedApplications = BTreeMap<AppKey, PushPriority>;
 
-/// Priority of comparisons after a push. A repository can have thousands of Applications, of which a push
-/// changes only a few.
+/// Priority of comparisons after a push. A repository may be used by thousands of Applications, of which a
+/// push only changes a few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PushPriority {
-    /// A file in the Application's manifest folder has changed, or the changed files aren't known.
+    /// A file in the Application's manifest folder has changed, or the event doesn't list the changed files.
     First,
     Later,
 }
@@ -41,7 +41,7 @@ impl RepositoryObservations {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Observes a repository, then compares these Applications.
+    /// Observes a repository, and then compares the given Applications.
     pub fn start(
         &self,
         address: Address,
@@ -66,8 +66,8 @@ impl RepositoryObservations {
         });
     }
 
-    /// Returns the Applications that are waiting for an observation. If there are none, ends the observations
-    /// and returns `None`.
+    /// Returns the Applications that are waiting for the next observation. If there are none, ends the
+    /// observations of this repository and returns `None`.
     fn take_next(&self, address: &Address) -> Option<AffectedApplications> {
         let mut waiting = self.lock();
         let next = waiting.get_mut(address).map(std::mem::take).filter(|next| !next.is_empty());
@@ -89,7 +89,7 @@ fn by_priority(meant: AffectedApplications) -> impl Iterator<Item = AppKey> {
     all.into_iter().map(|(key, _)| key)
 }
 
-/// Returns the Applications that pushes affect, grouped by changed repository.
+/// Returns the Applications affected by pushes, grouped by changed repository.
 pub(crate) fn affected_applications(
     pushes: &[PushEvent],
     cache: &ApplicationCache,
@@ -98,7 +98,7 @@ pub(crate) fn affected_applications(
     let mut meant: BTreeMap<Address, AffectedApplications> = BTreeMap::new();
     for (key, application) in cache.all() {
         let beside = manifests.dependencies_of(&key).into_iter();
-        // It isn't known which files of a dependency are relevant.
+        // It can't be determined which of a dependency's files are relevant.
         let is_about = |used: &UsedDependency| pushes.iter().any(|push| is_changed(push, &used.source, ""));
         let beside = beside.filter(is_about).map(|used| (used.address, PushPriority::Later));
         for (address, turn) in changed_repositories(pushes, &application, manifests).into_iter().chain(beside)
@@ -109,7 +109,7 @@ pub(crate) fn affected_applications(
     meant
 }
 
-/// Returns an Application's repositories that have relevant changes.
+/// Returns an Application's repositories in which a relevant change was made.
 fn changed_repositories(
     pushes: &[PushEvent],
     application: &Application,

@@ -11,7 +11,7 @@ use super::store::AppKey;
 
 /// Upper bounds of the histogram buckets, in seconds, as in Argo CD.
 pub(crate) const DURATION_BOUNDS: &[f64] = &[0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0];
-/// Maximum number of pairs of namespace and cluster with their own histogram. The remaining pairs share one
+/// Maximum number of namespace and cluster pairs that have their own histogram. The remaining pairs share one
 /// histogram.
 const PAIRS_MAX: usize = 256;
 

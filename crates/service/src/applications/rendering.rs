@@ -1,5 +1,5 @@
-//! Rendering of an Application's manifests for a destination. Queries the cluster's capabilities only if a
-//! chart may need them.
+//! Renders an Application's manifests for a destination. Queries the cluster's capabilities only if a chart
+//! may need them.
 
 use tidegate_application::sources::Sources;
 use tidegate_cluster::ClusterError;
@@ -13,14 +13,14 @@ use super::fetched_dependencies::RenderContext;
 use super::manifests::{RenderedManifests, SourceProblem};
 use super::shared_state::SharedState;
 
-/// Source type that comparisons report for charts.
+/// Source type that a comparison reports for a chart.
 const HELM_TYPE: &str = "Helm";
 
-/// Reason why manifests couldn't be rendered.
+/// Error for manifests that couldn't be rendered.
 pub(crate) struct RenderError {
     pub message: String,
-    /// True if a chart needs the capabilities of a cluster that doesn't respond. This resolves itself without
-    /// user action.
+    /// True if a chart needs the capabilities of a cluster that doesn't respond. The problem resolves itself
+    /// without user action.
     pub is_cluster_unreachable: bool,
     cause: FailureCause,
 }
@@ -39,18 +39,18 @@ impl From<RenderError> for String {
 }
 
 impl SharedState {
-    /// Returns the context for an Application at a destination, without data from its cluster.
+    /// Returns the context for rendering an Application at a destination, without data from its cluster.
     fn render_context(&self, application: &Application, place: &ResolvedDestination) -> RenderContext {
         self.render_context_in(application, &place.namespace)
     }
 
-    /// Returns the same context if only the objects' namespace is known.
+    /// Returns the context if only the namespace of the Application's objects can be determined.
     fn render_context_in(&self, application: &Application, namespace: &str) -> RenderContext {
         RenderContext::new(&self.projects, application, namespace)
     }
 
-    /// Renders something for an Application at a destination. Renders it again if the cluster's capabilities
-    /// turn out to be needed. `is_anew` discards the cached capabilities.
+    /// Renders something for an Application at a destination. Renders it again if it turns out that the
+    /// cluster's capabilities are needed. If `is_anew` is true, discards the cached capabilities.
     pub async fn render<T, M: Future<Output = Result<T, SourceProblem>>>(
         &self,
         (application, place): (&Application, &ResolvedDestination),
@@ -79,7 +79,7 @@ impl SharedState {
         manifests.map_err(|problem| RenderError::new(problem, is_silent && question.is_requested()))
     }
 
-    /// Renders the manifests of an Application at a destination.
+    /// Renders an Application's manifests for a destination.
     pub async fn render_manifests(
         &self,
         of: (&Application, &ResolvedDestination),
@@ -89,8 +89,8 @@ impl SharedState {
         self.render(of, false, |context| self.manifests.targets(sources, revisions, (context, false))).await
     }
 
-    /// Renders the manifests of an Application whose destination can't be used, unless a chart needs the
-    /// cluster's capabilities.
+    /// Renders the manifests of an Application whose destination can't be used. This is only possible if no
+    /// chart needs the cluster's capabilities.
     async fn manifests_without_place(
         &self,
         (application, none): (&Application, &DestinationError),
@@ -106,12 +106,12 @@ impl SharedState {
     }
 }
 
-/// Returns true if an Application has the same manifests for two sets of source revisions.
+/// Returns true if an Application has the same manifests at two sets of source revisions.
 ///
 /// # Errors
 ///
-/// Returns the reason if this can't be determined at the moment: a repository is unreachable, a program
-/// failed, or a chart needs the capabilities of a cluster that doesn't respond.
+/// Returns the reason if the manifests can't be compared at the moment: a repository is unreachable, a
+/// program failed, or a chart needs the capabilities of a cluster that doesn't respond.
 pub(crate) async fn have_same_manifests(
     shared: &SharedState,
     application: &Application,
@@ -119,7 +119,7 @@ pub(crate) async fn have_same_manifests(
 ) -> Result<bool, String> {
     let sources = Sources::from_application(application);
     let destination = &application.spec.destination;
-    // The same inputs produce the same manifests, regardless of the cluster's capabilities.
+    // The same inputs produce the same manifests, whatever the cluster's capabilities are.
     let parts = shared.render_context_in(application, &destination.namespace);
     let keys = |revisions| shared.manifests.manifest_keys(&sources, revisions, parts.clone());
     if let (Ok(before), Ok(now)) = (keys(before).await, keys(now).await)
@@ -130,7 +130,7 @@ pub(crate) async fn have_same_manifests(
     let place = shared.destinations.resolve(destination);
     let of = (application, &place);
     let before = render(shared, of, &sources, before).await;
-    // Render these revisions last, because the dependencies fetched for them count from now on.
+    // Render these revisions last, because the dependencies fetched for them are used from now on.
     let now = render(shared, of, &sources, now).await;
     match (before, now) {
         (Ok(before), Ok(now)) => Ok(have_same_objects(&before.targets, &now.targets)),
@@ -152,8 +152,8 @@ async fn render(
     }
 }
 
-/// Checks that rendering failed because of the revisions themselves, so that they certainly differ from
-/// revisions that can be rendered. If a program or server rejects only one of two revisions, the revision is
+/// Checks that rendering failed because of the revisions themselves. Such revisions certainly differ from
+/// revisions that can be rendered. If a program or server rejects only one of two revisions, that revision is
 /// the cause.
 fn check_failures(failures: Vec<RenderError>) -> Result<(), String> {
     let is_single = failures.len() == 1;
@@ -165,7 +165,7 @@ fn check_failures(failures: Vec<RenderError>) -> Result<(), String> {
     failures.into_iter().find(|one| !is_certain(one)).map_or(Ok(()), |uncertain| Err(uncertain.message))
 }
 
-/// Returns true if two lists of manifests contain the same objects, regardless of their files.
+/// Returns true if two lists of manifests contain the same objects, no matter which files contain them.
 pub(crate) fn have_same_objects(one: &[Target], other: &[Target]) -> bool {
     one.len() == other.len() && objects_by_key(one) == objects_by_key(other)
 }

@@ -1,4 +1,4 @@
-//! Files with Secrets and ConfigMaps for repositories, in the form that Argo CD keeps in its namespace.
+//! Files with Secrets and ConfigMaps for repositories, in the format that Argo CD uses in its namespace.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,14 +12,15 @@ use crate::error::ServiceError;
 /// Maximum size of a file, in bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// File or folder with repository Secrets and related ConfigMaps.
+/// File or folder that contains repository Secrets and related ConfigMaps.
 #[derive(Clone, Debug)]
 pub struct RepositoryFiles {
     path: PathBuf,
 }
 
 impl RepositoryFiles {
-    /// Uses a file or folder. A relative path is resolved once, against the current working directory.
+    /// Creates a value for a file or folder. A relative path is resolved once, relative to the current
+    /// working directory.
     pub fn new(path: &Path) -> Self {
         Self { path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()) }
     }
@@ -28,7 +29,7 @@ impl RepositoryFiles {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file is unreadable or doesn't have usable content. The error doesn't contain
+    /// Returns an error if a file can't be read or doesn't have valid content. The error doesn't contain
     /// Secret values.
     pub fn read(&self) -> Result<Credentials, ServiceError> {
         let mut credentials = Credentials::default();
@@ -36,11 +37,12 @@ impl RepositoryFiles {
         Ok(credentials)
     }
 
-    /// Passes all objects to `take`.
+    /// Calls `take` with each object.
     ///
     /// # Errors
     ///
-    /// Returns an error if a file is unreadable or `take` fails. The error doesn't contain Secret values.
+    /// Returns an error if a file can't be read or `take` returns an error. The error doesn't contain Secret
+    /// values.
     pub(crate) fn for_each_object(
         &self,
         mut take: impl FnMut(&Object) -> Result<(), String>,
@@ -55,7 +57,7 @@ impl RepositoryFiles {
                 )));
             }
             let content = fs::read(&file).map_err(wrong)?;
-            // Parser messages can quote the content.
+            // The parser's messages may quote the content.
             let unread = |errors: Vec<tidegate_planner::manifests::ManifestError>| {
                 let lines: Vec<_> = errors.iter().map(|error| format!("line {}", error.line)).collect();
                 let lines = lines.join(", ");
@@ -81,7 +83,7 @@ impl RepositoryFiles {
             let path = entry.map_err(wrong)?.path();
             let is_manifest =
                 path.extension().is_some_and(|end| ["yaml", "yml", "json"].iter().any(|known| end == *known));
-            // A folder mounted by a cluster contains symbolic links.
+            // A folder that Kubernetes mounts contains symbolic links.
             if is_manifest && fs::metadata(&path).map_err(wrong)?.is_file() {
                 files.push(path);
             }

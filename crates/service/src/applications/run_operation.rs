@@ -1,4 +1,4 @@
-//! Execution of the operation requested by an Application.
+//! Runs the operation that an Application requests.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,9 +23,9 @@ use super::shared_state::{RevisionLookup, SharedState};
 use super::store::AppKey;
 use super::{delete, plan_approval};
 
-/// Minimum interval between status updates of an operation.
+/// Minimum interval between updates of an operation's status.
 const STATUS_INTERVAL_MIN: Duration = Duration::from_millis(500);
-/// Time limit for stopping an operation.
+/// Time limit for terminating an operation.
 const TERMINATION_TIMEOUT: Duration = Duration::from_secs(2);
 /// Delay before calling the engine again after an internal error.
 const RETRY_DELAY: Duration = Duration::from_secs(1);
@@ -33,7 +33,7 @@ const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Delay before contacting an unreachable cluster again.
 const UNREACHABLE_RETRY_DELAY: Duration = Duration::from_secs(5);
 
-/// Returns the revisions that an operation deploys and the ID that it will have. Doesn't start the operation.
+/// Returns the revisions that an operation will deploy and the operation's ID. Doesn't start the operation.
 pub(crate) async fn prepare(
     shared: &Arc<SharedState>,
     application: &Application,
@@ -65,12 +65,12 @@ pub(crate) async fn prepare(
     if request.sync.as_ref().is_some_and(|sync| !sync.resources.is_empty()) {
         match shared.render_manifests((application, &place), &sources, &revisions).await {
             Ok(manifests) => check_selection(application, &request, &manifests.targets, &place.namespace)?,
-            // The operation waits for its cluster like any other.
+            // The operation waits for its cluster, as it would in other cases.
             Err(unmade) if unmade.is_cluster_unreachable => {}
             Err(unmade) => return Err(unmade.message),
         }
     }
-    // Report invalid requests now, before the engine receives them.
+    // Reject invalid requests now, before the engine receives them.
     operation::sync_request(application, &request, (place.destination, place.namespace), &revisions)
         .map_err(refused)?;
     let id = shared.engine.next_id().await.map_err(|error| error.to_string())?;
@@ -87,8 +87,8 @@ pub(crate) async fn run(
     let notify = |progress| {
         drop(actor.send_message(AppMessage::OperationProgress { operation, progress: Box::new(progress) }))
     };
-    // An operation on an unreachable cluster resumes once that cluster is back. The Application may have
-    // another destination by then.
+    // An operation on an unreachable cluster resumes once that cluster is back. By then, the Application may
+    // have a different destination.
     match find_open_operation(&shared, operation).await {
         Some((there, view)) if !shared.destinations.is_reachable(&there) => {
             let message = format!("waiting for the {there}, where it runs: the cluster is unreachable");
@@ -105,7 +105,7 @@ pub(crate) async fn run(
                 let reason = format!("waiting for its cluster: {why}");
                 drop(actor.send_message(AppMessage::OperationWaits { operation, reason }));
                 tokio::time::sleep(UNREACHABLE_RETRY_DELAY).await;
-                // The Application may have another destination by now.
+                // By now, the Application may have a different destination.
                 let now = shared.application_cache.get(&AppKey::of(&application));
                 let is_same = |now: &Arc<Application>| {
                     now.operation.as_ref().and_then(operation::engine_id) == Some(operation)
@@ -121,7 +121,7 @@ pub(crate) async fn run(
     }
 }
 
-/// Returns the cluster and the state of an operation that has started and hasn't finished.
+/// Returns an operation's cluster and state, if the operation has started and hasn't finished.
 async fn find_open_operation(
     shared: &Arc<SharedState>,
     operation: OperationId,
@@ -132,8 +132,8 @@ async fn find_open_operation(
     view.finished_at.is_none().then_some((request.destination, view))
 }
 
-/// Terminates an operation, and returns once the termination is durable. Returns false if the engine doesn't
-/// know the operation.
+/// Terminates an operation. Returns once the termination is durable. Returns false if the engine doesn't have
+/// the operation.
 pub(crate) async fn terminate(
     shared: &Arc<SharedState>,
     operation: OperationId,
@@ -141,7 +141,7 @@ pub(crate) async fn terminate(
 ) -> Result<bool, String> {
     let ending = async {
         match shared.engine.terminate(operation, by).await {
-            // The operation is only in the log, and is terminated once it runs again.
+            // The operation is only in the log. It will be terminated when it runs again.
             Err(EngineError::NotRunning { .. }) => match shared.engine.resume(operation).await {
                 Ok(()) => shared.engine.terminate(operation, by).await,
                 other => other,
@@ -157,8 +157,8 @@ pub(crate) async fn terminate(
     }
 }
 
-/// Stops an operation in favor of another sync if that is safe, and returns once the stop is durable. The
-/// error says why the operation can't be stopped.
+/// Stops an operation in favor of another sync, if that is safe. Returns once the stop is durable. The error
+/// explains why the operation can't be stopped.
 pub(crate) async fn supersede(
     shared: &Arc<SharedState>,
     operation: OperationId,
@@ -207,7 +207,7 @@ async fn begin(
     let refused = |error: operation::OperationRefusal| StartError::Refused(error.to_string());
     let sources = operation::operation_sources(application, &requested).map_err(refused)?;
     let revisions = operation::operation_revisions(&requested, &sources).map_err(refused)?;
-    // Check again that the request is permitted. Every write is checked once more.
+    // Check again that the request is permitted. In addition, every write is checked.
     let (place, mandate) = admit(shared, application)?;
     let windows = shared.projects.sync_windows(application, &place.target).stored_form;
     let names = operation::revision_names(&requested);
@@ -219,12 +219,12 @@ async fn begin(
     let request = shared.operation_request(application, &requested, to, &revisions).map_err(refused)?;
     let held = operation_targets(shared.gates.read().await, windows, allow_fetched(mandate, &manifests));
     let targets = Targets { targets: manifests.targets.as_ref().clone(), ..held };
-    // If another operation of the Application is running, such as one started by `tidegate sync`, it finishes
-    // first.
+    // If another of the Application's operations is running, such as one started by `tidegate sync`, it
+    // finishes first.
     Ok(shared.engine.ensure_with_policy(operation, request, targets, ClaimConflictPolicy::Queue).await?)
 }
 
-/// Reports an operation's progress after each change, at most once per interval.
+/// Reports an operation's progress after each change, but at most once per interval.
 async fn follow_progress(shared: &Arc<SharedState>, operation: OperationId, notify: impl Fn(EngineProgress)) {
     let engine = &shared.engine;
     loop {
@@ -254,7 +254,7 @@ async fn follow_progress(shared: &Arc<SharedState>, operation: OperationId, noti
                 tracing::warn!(%operation, %error, "resuming an operation that is not running");
                 tokio::time::sleep(RETRY_DELAY).await;
                 match engine.resume(operation).await {
-                    // For an old operation, the log may have only the summary.
+                    // For an old operation, the log may only contain the summary.
                     Err(EngineError::AlreadyFinished { .. }) => {
                         if let Some(over) = summary_progress(shared, operation).await {
                             return notify(over);

@@ -1,4 +1,4 @@
-//! State shared by all Applications of a process.
+//! State that all Applications of a process share.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ use super::watches::WatchRegistry;
 use crate::gates::GateFile;
 use crate::stored_plans::StoredPlans;
 
-/// Applications with published state that hasn't been persisted yet.
+/// Applications whose published state hasn't been persisted yet.
 #[derive(Default)]
 pub(crate) struct UnpersistedApplications(Mutex<BTreeSet<AppKey>>);
 
@@ -50,7 +50,7 @@ impl UnpersistedApplications {
         self.lock().remove(key);
     }
 
-    /// Removes and returns all of them.
+    /// Removes and returns all keys.
     pub fn take(&self) -> BTreeSet<AppKey> {
         std::mem::take(&mut *self.lock())
     }
@@ -68,46 +68,47 @@ pub(crate) struct SharedState {
     pub gates: GateFile,
     /// Stored plans.
     pub plans: Option<Arc<StoredPlans>>,
-    /// Interval between comparisons if no change is known.
+    /// Interval between comparisons of an Application without known changes.
     pub interval: Duration,
     /// Fixed delay between waves, if any.
     pub wave_delay: Option<Duration>,
-    /// Sync options for Applications that don't set them.
+    /// Sync options that apply to Applications unless they override them.
     pub default_options: &'static [&'static str],
     pub application_cache: ApplicationCache,
     pub unpersisted: UnpersistedApplications,
     pub dependencies: DependencyGraph,
-    /// Order in which the Applications of ApplicationSets are deleted.
+    /// Order in which each ApplicationSet's Applications are deleted.
     pub deletion_queue: DeletionQueue,
     pub watches: WatchRegistry,
     pub reconcile_metrics: ReconcileMetrics,
-    /// Number of messages handled by the actors of Applications and ApplicationSets.
+    /// Number of messages that the Application and ApplicationSet actors have handled.
     pub steps: watch::Sender<u64>,
     /// Metrics for requests to Git repositories.
     pub git_requests: GitRequests,
     pub observations: RepositoryObservations,
-    /// Receiver of repositories whose refs have changed.
+    /// Sender for repositories whose refs have changed.
     pub changed_repositories: UnboundedSender<ChangedRepositories>,
     /// Push events from Git servers.
     pub push_events: broadcast::Sender<Arc<WebhookChanges>>,
-    /// Number of the last requested store read whose changes have been forwarded.
+    /// Number of the most recently requested store read whose changes have been forwarded.
     pub store_reads: watch::Sender<u64>,
 }
 
-/// Observation used to resolve revisions to commits.
+/// Observation that is used to resolve revisions to commits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RevisionLookup {
     /// The last observation of the repository.
     LastObservation,
-    /// A new observation. All users of a changed repository are notified.
+    /// A new observation. All Applications that use a changed repository are notified.
     NewObservation,
-    /// A new observation for the Application's own comparison. All other users of a changed repository are
-    /// notified.
+    /// A new observation for an Application's own comparison. All other Applications that use a changed
+    /// repository are notified.
     OwnComparison,
 }
 
 impl SharedState {
-    /// Counts a message handled by an actor. The count exposes actors that wake themselves without a reason.
+    /// Counts a message that an actor has handled. The count reveals actors that keep waking themselves up
+    /// for no reason.
     pub fn count_step(&self) {
         self.steps.send_modify(|steps| *steps = steps.wrapping_add(1));
     }
@@ -136,7 +137,7 @@ impl SharedState {
         request
     }
 
-    /// Resolves the revisions of an application's sources to commits.
+    /// Resolves the revisions of an Application's sources to commits.
     pub async fn resolve_revisions(
         &self,
         application: &Application,
@@ -150,7 +151,7 @@ impl SharedState {
         resolved
     }
 
-    /// Compares the Applications that use repositories whose refs have changed.
+    /// Compares the Applications that use the given repositories, whose refs have changed.
     pub fn notify_changed_repositories(&self, addresses: Vec<Address>, except: Option<AppKey>) {
         if !addresses.is_empty() {
             // The receiver is gone during shutdown; nothing to do.
@@ -158,21 +159,21 @@ impl SharedState {
         }
     }
 
-    /// Returns the approval policy for an Application's syncs, or the reason why it isn't known.
+    /// Returns the approval policy for syncs of an Application, or the reason why it can't be determined.
     pub fn approval_policy(&self, application: &Application) -> Result<ApprovalPolicy, String> {
         let (project, _) =
             self.projects.find(project_name(application)).map_err(|missing| missing.to_string())?;
         Ok(ApprovalPolicy::from_annotations(application, &project))
     }
 
-    /// Returns the sync windows of an Application.
+    /// Returns an Application's sync windows.
     pub fn sync_windows(&self, application: &Application) -> SyncWindows {
         let place = self.destinations.resolve(&application.spec.destination);
         place.map(|place| self.projects.sync_windows(application, &place.target)).unwrap_or_default()
     }
 }
 
-/// Adds default sync options, except those that are already set.
+/// Adds the default sync options, except those that are already set.
 fn add_defaults(flags: &mut Vec<String>, defaults: &[&str]) {
     for option in defaults {
         let name = option.split('=').next().unwrap_or_default();

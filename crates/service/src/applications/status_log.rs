@@ -1,4 +1,4 @@
-//! Structured log of Applications, with one line for each change to an Application's status.
+//! Structured log for Applications. Each change to an Application's status is one line.
 
 use tidegate_application::operation;
 use tidegate_application::sources::revisions_of_fields;
@@ -8,8 +8,8 @@ use tracing::Level;
 
 use super::store::AppKey;
 
-/// Logs the differences. The first state of an Application is logged with its status and conditions, but
-/// without the end of its last operation.
+/// Logs the differences. For an Application's first state, logs the status and the conditions, but not the
+/// end of its last operation.
 pub(crate) fn log_changes(key: &AppKey, before: Option<&Application>, now: &Application) {
     log_operation(key, before, now);
     let status = |application: &Application| {
@@ -76,14 +76,14 @@ fn log_operation(key: &AppKey, before: Option<&Application>, now: &Application) 
     }
 }
 
-/// Returns the outcome of a finished operation, and the level at which it is logged.
+/// Returns the outcome of a finished operation, and the level at which to log it.
 fn ending(phase: OperationPhase, message: &str) -> (OperationOutcome, Level) {
     let outcome = OperationOutcome::from_phase(phase, message);
     (outcome, if outcome.is_unsuccessful() { Level::WARN } else { Level::INFO })
 }
 
-/// Returns the operation that has finished since `before`. Without an earlier state, the operation finished
-/// long ago and was already logged by the process that ran it.
+/// Returns the operation that has finished since `before`. Without a previous state, returns `None`, because
+/// the process that ran the operation has already logged it.
 fn newly_ended_operation(before: Option<&Application>, now: &Application) -> Option<OperationState> {
     let ended = |application: &Application| {
         application.status.operation_state.clone().filter(|state| state.finished_at.is_some())

@@ -1,4 +1,4 @@
-//! Supervisor of all Application actors. Forwards messages to them.
+//! Supervises all Application actors, and forwards messages to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use super::shared_state::SharedState;
 use super::store::{AppKey, StoreEvent, StoredApplication};
 use crate::shutdown::stop_children;
 
-/// Maximum number of times an actor is restarted. After that, its Application isn't reconciled until it
+/// Maximum number of times that an actor is restarted. After that, its Application isn't reconciled until it
 /// changes.
 const RESTARTS_MAX: u32 = 3;
 
-/// Starts the supervisor. The receiver is notified once all existing Applications are known.
+/// Starts the supervisor. The receiver is notified once all existing Applications are loaded.
 ///
 /// # Errors
 ///
@@ -59,9 +59,9 @@ struct SupervisorState {
     settled_sender: Option<oneshot::Sender<()>>,
     /// Timer for the next attempt to release projects. At most one is active.
     release_timer: Option<AbortHandle>,
-    /// First operation of an Application that has the same name as a former one.
+    /// First operation of an Application that has the same name as a deleted one.
     first_operations: BTreeMap<AppKey, OperationId>,
-    /// Tasks that stop the syncs of deleted Applications. Aborted when the supervisor stops.
+    /// Tasks that stop the syncs of deleted Applications. They are aborted when the supervisor stops.
     cleanup_tasks: JoinSet<()>,
 }
 
@@ -188,7 +188,7 @@ impl SupervisorState {
         }
     }
 
-    /// Forwards a progressive sync's request for an operation.
+    /// Forwards an operation request from a progressive sync.
     fn run_child(&self, key: &AppKey, operation: OperationId, child: Box<ChildOperation>) {
         let problem = match self.children.get(key) {
             Some(Child { actor: Some(actor), .. }) => {
@@ -199,11 +199,11 @@ impl SupervisorState {
             }
             None => format!("application {key} does not exist"),
         };
-        // The Application may still appear or change.
+        // The Application may still be created or changed.
         let _ = child.progress.send(OperationReport::Failed(CallError::transient(problem)));
     }
 
-    /// Stops an operation of a progressive sync. Its Application may no longer exist.
+    /// Stops a progressive sync's operation. Its Application may no longer exist.
     fn stop_child(&self, key: &AppKey, (operation, by): (OperationId, String), reply: Reply) {
         match self.actor(key) {
             Some(actor) => drop(actor.send_message(AppMessage::StopChild { operation, by, reply })),
@@ -256,7 +256,7 @@ impl SupervisorState {
                 let changed = self.shared.projects.set_projects(set);
                 match were_coming == self.shared.projects.has_pending_projects() {
                     true => self.compare_projects(&changed),
-                    // The names of the projects that were pending aren't known.
+                    // It can't be determined which projects were pending.
                     false => self.compare_all(),
                 }
                 self.release_projects(myself);
@@ -267,8 +267,8 @@ impl SupervisorState {
                 let Some(settled) = self.settled_sender.take() else { return };
                 self.record_dependencies();
                 self.end_other_syncs().await;
-                // Send this last: the caller is waiting for the settled state and must not also wait for the
-                // first work of thousands of actors.
+                // Do this last: the caller is waiting until all Applications are loaded, and shouldn't also
+                // have to wait for the first work of thousands of actors.
                 for actor in self.children.values().filter_map(|child| child.actor.as_ref()) {
                     drop(actor.send_message(AppMessage::Begin));
                 }
@@ -278,7 +278,7 @@ impl SupervisorState {
         }
     }
 
-    /// Stops the syncs of a deleted Application. A new Application with the same name doesn't take them over.
+    /// Stops a deleted Application's syncs. A new Application with the same name doesn't take them over.
     async fn end_syncs(&mut self, key: &AppKey) {
         if !self.shared.store.is_authoritative(key) {
             return;
@@ -304,8 +304,8 @@ impl SupervisorState {
         ));
     }
 
-    /// Records all dependencies before any actor starts, because the deletion of an Application waits for its
-    /// dependents.
+    /// Records all dependencies before the first actor starts, because an Application's deletion waits for
+    /// its dependents.
     fn record_dependencies(&self) {
         for (key, application) in self.shared.application_cache.all() {
             let dependencies =
@@ -343,7 +343,7 @@ impl SupervisorState {
         self.children.insert(key, Child { actor, problem, failures });
     }
 
-    /// Restarts a failed actor from its published state, a limited number of times.
+    /// Restarts a failed actor from its published state, up to the maximum number of restarts.
     async fn handle_failure(&mut self, myself: &ActorRef<SupervisorMessage>, key: &AppKey, error: &str) {
         let Some(child) = self.children.get_mut(key) else { return };
         child.failures = child.failures.saturating_add(1);
@@ -372,14 +372,14 @@ impl SupervisorState {
         self.shared.application_cache.publish(key, Arc::new(application), Deployments::default());
     }
 
-    /// Compares the Applications on declared clusters.
+    /// Compares the Applications whose destination is a declared cluster.
     fn compare_declared_clusters(&self) {
         for (key, child) in &self.children {
             let application = self.shared.application_cache.get(key);
             let elsewhere =
                 application.filter(|one| self.shared.destinations.is_other_cluster(&one.spec.destination));
             if let (Some(actor), Some(application)) = (&child.actor, elsewhere) {
-                // Retry a deletion that couldn't start.
+                // Retry deletions that couldn't be started.
                 let level =
                     if application.is_deleting() { RefreshLevel::Forced } else { RefreshLevel::Latest };
                 drop(actor.send_message(AppMessage::Compare(level)));
@@ -387,8 +387,8 @@ impl SupervisorState {
         }
     }
 
-    /// Releases the projects that are being deleted and are no longer used by any Application. Does nothing
-    /// until all Applications are known.
+    /// Releases projects that are being deleted and that no Application uses anymore. Does nothing until all
+    /// Applications are loaded.
     fn release_projects(&mut self, myself: &ActorRef<SupervisorMessage>) {
         if self.settled_sender.is_some() {
             return;
@@ -423,7 +423,7 @@ impl SupervisorState {
         }
     }
 
-    /// Compares the Applications of changed projects.
+    /// Compares the Applications that belong to changed projects.
     fn compare_projects(&self, changed: &BTreeSet<String>) {
         for (key, child) in &self.children {
             let is_of =

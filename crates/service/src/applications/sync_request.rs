@@ -1,4 +1,4 @@
-//! Conversion of user requests to operations of an Application, for the command line and the API.
+//! Converts user requests from the command line and the API to operations of an Application.
 
 use tidegate_application::supersede::{self, POLICY_INFO};
 use tidegate_model::ClaimConflictPolicy;
@@ -7,22 +7,22 @@ use tidegate_model::argo::{Application, OperationRequest, OperationResource, Syn
 /// A requested sync.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SyncParameters {
-    /// Branch, tag or commit. Empty for the Application's revision.
+    /// Branch, tag or commit; empty for the Application's own revision.
     pub revision: String,
-    /// Revisions for several sources, in source order. An empty entry selects the source's own revision. If
-    /// the list is empty, `revision` applies.
+    /// Revisions for several sources, in source order. For an empty entry, the source's own revision is used.
+    /// If the list is empty, `revision` is used.
     pub revisions: Vec<String>,
     /// Deletes objects that are no longer in the manifests.
     pub prune: bool,
-    /// Runs without writing anything.
+    /// Runs the sync without writing anything.
     pub dry_run: bool,
-    /// Resources to sync. Empty for all.
+    /// Resources to sync; empty for all resources.
     pub resources: Vec<OperationResource>,
-    /// Behavior if another operation of the Application is running.
+    /// Action to take if another operation of the Application is running.
     pub policy: ClaimConflictPolicy,
 }
 
-/// Returns the operation for a sync, using the Application's sync policy.
+/// Returns the operation for a sync that uses the Application's sync policy.
 pub fn sync_operation(application: &Application, request: SyncParameters) -> OperationRequest {
     let policy = application.spec.sync_policy.clone().unwrap_or_default();
     let SyncParameters { revision, revisions, prune, dry_run, resources, policy: if_busy } = request;
@@ -45,7 +45,8 @@ pub fn sync_operation(application: &Application, request: SyncParameters) -> Ope
     operation
 }
 
-/// Returns how an operation behaves if another one is running, or `None` if it is rejected in this case.
+/// Returns the action that an operation takes if another one is running, or `None` if it is rejected in this
+/// case.
 pub fn conflict_policy(request: &OperationRequest) -> Option<&str> {
     request.info_value(POLICY_INFO)
 }

@@ -1,5 +1,5 @@
-//! Test environment: Applications on a simulated cluster, with a repository and a store that belong to the
-//! test.
+//! Test environment: Applications on a simulated cluster, with a repository and a store that only the test
+//! uses.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -34,10 +34,10 @@ use crate::notices::Notices;
 use crate::state_dir::StateDir;
 use crate::stored_plans::StoredPlans;
 
-/// Time limit of a test, reached only if the test hangs.
+/// Time limit for a test, which is only reached if the test hangs.
 pub const TEST_TIMEOUT: Duration = Duration::from_secs(600);
 
-/// Annotation of an Application whose writes panic.
+/// Annotation that makes writes of an Application panic.
 pub const PANIC_ANNOTATION: &str = "example.com/poison";
 
 /// Store in memory.
@@ -49,7 +49,7 @@ struct MemoryStoreState {
     base: PathBuf,
     applications: BTreeMap<AppKey, Application>,
     projects: BTreeMap<String, Result<Arc<AppProject>, String>>,
-    /// Number of finished writes, and of started writes.
+    /// Number of writes that have finished, and number of writes that have started.
     writes: usize,
     started_writes: usize,
     /// Lock that blocks writes.
@@ -125,7 +125,7 @@ impl ApplicationStore for MemoryStore {
     }
 }
 
-/// Cluster that comparisons use. Counts requests.
+/// Cluster that comparisons use. It counts requests.
 #[derive(Clone)]
 struct CountingCluster {
     sim: SimCluster,
@@ -165,7 +165,7 @@ pub struct TestEnvironment {
     store: MemoryStore,
     gates: ExtraGates,
     stores_plans: bool,
-    /// Path of Helm.
+    /// Path of the Helm binary.
     helm: Option<PathBuf>,
     applications: Option<ManagedApplications>,
 }
@@ -178,7 +178,7 @@ impl Notices for NoNotices {
     fn note(&self, _: &str) {}
 }
 
-/// Gates in addition to the built-in ones.
+/// Gates that are available in addition to the built-in ones.
 #[derive(Clone, Default)]
 pub struct ExtraGates {
     /// Content of the gate file.
@@ -187,7 +187,7 @@ pub struct ExtraGates {
     pub actor: Option<(&'static str, ActorRef<GateRequest>)>,
 }
 
-/// Returns an Application whose manifests are in the folder with its name.
+/// Returns an Application. Its manifests are in the folder with the same name.
 pub fn application(name: &str) -> Application {
     serde_json::from_value(json!({
         "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
@@ -204,7 +204,7 @@ pub fn key(name: &str) -> AppKey {
     AppKey::parse(name)
 }
 
-/// Returns a ConfigMap and a PreSync Job that takes `migrates`.
+/// Returns a ConfigMap and a PreSync Job with the duration `migrates`.
 pub fn manifests(name: &str, value: &str, migrates: &str) -> String {
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": format!("migrate-{name}"), "annotations": {
         "argocd.argoproj.io/hook": "PreSync", "sim.tidegate.dev/ready-after": migrates,
@@ -214,7 +214,7 @@ pub fn manifests(name: &str, value: &str, migrates: &str) -> String {
 }
 
 impl TestEnvironment {
-    /// Starts the environment with these Applications and their manifests.
+    /// Starts the environment with the given Applications and their manifests.
     pub async fn new(applications: &[(&str, &str)]) -> Self {
         Self::with_gates(applications, ExtraGates::default()).await
     }
@@ -265,7 +265,7 @@ impl TestEnvironment {
         environment
     }
 
-    /// Restarts with this Helm program. `is_silent` makes discovery requests fail.
+    /// Restarts with the given Helm program. If `is_silent` is true, discovery requests fail.
     pub async fn with_helm(&mut self, helm: PathBuf, is_silent: bool) {
         self.helm = Some(helm);
         self.set_silent(is_silent);
@@ -286,7 +286,7 @@ impl TestEnvironment {
         Some(StoredPlans::open(&state, &NoNotices, client::is_process_running).await.unwrap())
     }
 
-    /// Stops managing the Applications. Operations continue.
+    /// Stops managing the Applications. Their operations continue.
     pub async fn stop_managing(&mut self) {
         if let Some(applications) = self.applications.take() {
             applications.stop().await;
@@ -367,8 +367,8 @@ impl TestEnvironment {
         self.store.0.lock().unwrap().applications.get(&key(name)).cloned().unwrap()
     }
 
-    /// Waits until an Application's persisted state contains something. It can be written slightly later than
-    /// it is published.
+    /// Waits until `find` returns a value for an Application's persisted state. The state may be persisted
+    /// slightly later than it is published.
     pub async fn until_persisted<T>(&self, name: &str, find: impl Fn(Application) -> Option<T>) -> T {
         let looking = async {
             loop {
@@ -381,7 +381,7 @@ impl TestEnvironment {
         tokio::time::timeout(TEST_TIMEOUT, looking).await.unwrap()
     }
 
-    /// Replaces an Application's persisted state, as an earlier process would.
+    /// Replaces an Application's persisted state, as if an earlier process had written it.
     pub fn set_persisted(&self, application: &Application) {
         self.store.0.lock().unwrap().applications.insert(AppKey::of(application), application.clone());
     }
@@ -396,29 +396,29 @@ impl TestEnvironment {
         self.store.0.lock().unwrap().emit(StoreEvent::Gone(key(name)));
     }
 
-    /// Deletes an Application while the service is stopped.
+    /// Deletes an Application while the service isn't running.
     pub fn delete_while_stopped(&self, name: &str) {
         self.store.0.lock().unwrap().applications.remove(&key(name));
     }
 
-    /// Returns a function that deletes Applications, for use by another store in the test.
+    /// Returns a function that deletes Applications, so that another store in the test can use it.
     pub fn remover(&self) -> impl Fn(&AppKey) + Send + Sync + 'static + use<> {
         let shelf = self.store.clone();
         move |key| shelf.0.lock().unwrap().emit(StoreEvent::Gone(key.clone()))
     }
 
-    /// Returns a function that changes Applications, for use by another store in the test.
+    /// Returns a function that changes Applications, so that another store in the test can use it.
     pub fn writer(&self) -> impl Fn(&Application) + Send + Sync + 'static + use<> {
         let shelf = self.store.clone();
         move |application| shelf.0.lock().unwrap().emit(applied_event(application))
     }
 
-    /// Replaces the project of all Applications.
+    /// Replaces the project that all Applications belong to.
     pub fn project(&self, spec: Value) {
         self.annotated_project(spec, json!({}));
     }
 
-    /// Replaces the project of all Applications, with annotations.
+    /// Replaces the project that all Applications belong to, and sets its annotations.
     pub fn annotated_project(&self, mut spec: Value, annotations: Value) {
         for (field, value) in [
             ("sourceRepos", json!(["*"])),
@@ -508,7 +508,7 @@ impl TestEnvironment {
         tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap();
     }
 
-    /// Writes an object as another client would.
+    /// Writes an object, acting as another client.
     pub async fn apply(&self, object: Value) {
         let object = Object::try_from(object).unwrap();
         let request = ApplyRequest::new(object, WriteMode::Apply { force: true });

@@ -1,6 +1,5 @@
-//! Watches of cluster objects, and notification of Applications about changes. A single metadata-only watch
-//! serves all Applications. It covers a kind, or a kind in one namespace if access to the whole kind is
-//! denied.
+//! Watches cluster objects, and notifies Applications about changes. All Applications share a metadata-only
+//! watch. The watch covers a kind, or a kind in one namespace if access to the whole kind is denied.
 
 mod index;
 
@@ -20,11 +19,11 @@ use super::store::AppKey;
 use index::{ApplicationObjects, ObjectIndex, ScopeWatch};
 pub(crate) use index::{ObjectState, TrackedObject};
 
-/// Delays before a watch that has ended is restarted. The delay grows with each failed attempt.
+/// Delays before restarting a watch that has ended. The delay grows with each failed attempt.
 const WATCH_RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
 
-/// Watches of one cluster.
+/// Watches for one cluster.
 pub(crate) struct ClusterWatches(Arc<Inner>);
 
 struct Inner {
@@ -34,8 +33,8 @@ struct Inner {
     tasks: Mutex<JoinSet<()>>,
 }
 
-/// Position in the changes to one Application. While it stays the same, no change to the Application's
-/// objects has been observed.
+/// Position in the sequence of changes to one Application. If it is still the same, no change to the
+/// Application's objects has been observed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct WatchPosition {
     destination: Destination,
@@ -43,7 +42,7 @@ pub(crate) struct WatchPosition {
 }
 
 impl WatchPosition {
-    /// Returns the position before all changes.
+    /// Returns the position before the first change.
     pub fn before_all(destination: &Destination) -> Self {
         Self { destination: destination.clone(), clock: 0 }
     }
@@ -60,13 +59,13 @@ pub(crate) struct WatchMetrics {
     pub objects: u64,
     /// Number of watched kinds.
     pub kinds: u64,
-    /// Number of reported changes.
+    /// Number of changes that the watches have reported.
     pub events: u64,
-    /// True if there are watches but none of them works.
+    /// True if there are watches, but none of them works.
     pub is_failing: bool,
 }
 
-/// Watches of all clusters.
+/// Watches for all clusters.
 pub(crate) struct WatchRegistry {
     notifications: UnboundedSender<AppKey>,
     clusters: Mutex<BTreeMap<Destination, ClusterWatches>>,
@@ -79,9 +78,9 @@ impl WatchRegistry {
         (Self { notifications, clusters: Mutex::default() }, receiver)
     }
 
-    /// Replaces an Application's objects in a cluster, including objects that don't exist. They were read
-    /// after `since`. Returns the position up to which the read includes all reported changes, or `None` if
-    /// it misses some.
+    /// Replaces an Application's objects, including objects that don't exist. The objects were read after
+    /// `since`. Returns the position up to which the read includes all reported changes, or `None` if it
+    /// doesn't include all of them.
     pub fn set_objects(
         &self,
         application: &AppKey,
@@ -102,12 +101,12 @@ impl WatchRegistry {
         watching.set_objects(application, objects, since).map(|clock| WatchPosition { destination, clock })
     }
 
-    /// Returns true if a change was reported for an Application that it may not have read yet.
+    /// Returns true if a change was reported that the Application may not have read yet.
     pub fn has_unread_changes(&self, application: &AppKey) -> bool {
         lock(&self.clusters).values().any(|watching| watching.has_unread_changes(application))
     }
 
-    /// Returns the discovery data and namespaces of a cluster.
+    /// Returns a cluster's discovery data and namespaces.
     pub fn discovery(&self, place: &ResolvedDestination) -> Arc<DiscoveryCache> {
         let ResolvedDestination { destination, cluster, .. } = place;
         let mut clusters = lock(&self.clusters);
@@ -115,21 +114,20 @@ impl WatchRegistry {
         clusters.entry(destination.clone()).or_insert_with(begin).discovery()
     }
 
-    /// Returns the current position of a cluster.
+    /// Returns a cluster's current position.
     pub fn current_position(&self, destination: &Destination) -> WatchPosition {
         let clock = lock(&self.clusters).get(destination).map_or(0, ClusterWatches::current_clock);
         WatchPosition { destination: destination.clone(), clock }
     }
 
-    /// Returns the current position of an Application, or `None` while changes to its objects aren't
-    /// observed.
+    /// Returns an Application's current position, or `None` if changes to its objects aren't being observed.
     pub fn position(&self, application: &AppKey, destination: &Destination) -> Option<WatchPosition> {
         let clock = lock(&self.clusters).get(destination)?.last_change(application)?;
         Some(WatchPosition { destination: destination.clone(), clock })
     }
 
-    /// Returns true if the objects that were read differ from earlier reports, so that one of the two is
-    /// outdated.
+    /// Returns true if the objects that were read differ from earlier reports. In that case, one of the two
+    /// is outdated.
     pub fn is_outdated(&self, application: &AppKey) -> bool {
         lock(&self.clusters).values().any(|watching| watching.is_outdated(application))
     }
@@ -139,12 +137,12 @@ impl WatchRegistry {
         lock(&self.clusters).values().flat_map(|watching| watching.forbidden_messages(application)).collect()
     }
 
-    /// Returns the metrics of a cluster.
+    /// Returns a cluster's metrics.
     pub fn metrics(&self, destination: &Destination) -> WatchMetrics {
         lock(&self.clusters).get(destination).map(ClusterWatches::metrics).unwrap_or_default()
     }
 
-    /// Removes all objects of an Application.
+    /// Removes all of an Application's objects.
     pub fn remove_application(&self, application: &AppKey) {
         lock(&self.clusters).values().for_each(|watching| watching.remove_application(application));
     }
@@ -162,8 +160,9 @@ impl ClusterWatches {
         (Self::with_notifications(cluster, sender), receiver)
     }
 
-    /// Replaces an Application's objects, including objects that don't exist. They were read after `since`.
-    /// Returns the position up to which the read includes all reported changes, or `None` if it misses some.
+    /// Replaces an Application's objects, including objects that don't exist. The objects were read after
+    /// `since`. Returns the position up to which the read includes all reported changes, or `None` if it
+    /// doesn't include all of them.
     pub fn set_objects(
         &self,
         application: &AppKey,
@@ -177,7 +176,7 @@ impl ClusterWatches {
         };
         let left = index.replace_objects(application, objects, since);
         Inner::start_watches(&self.0, &mut index, application);
-        // Do this after adding the new objects, so that watches that are still needed don't restart.
+        // Do this after adding the new objects, so that watches that are still needed aren't restarted.
         index.end_unused(&left);
         index.apply_missed_changes(application, since)
     }
@@ -207,7 +206,7 @@ impl ClusterWatches {
         lock(&self.0.index).applications.get(application).is_some_and(ApplicationObjects::is_outdated)
     }
 
-    /// Removes all objects of an Application.
+    /// Removes all of an Application's objects.
     pub fn remove_application(&self, application: &AppKey) {
         let mut index = lock(&self.0.index);
         let left = index.remove_application(application);
@@ -269,8 +268,8 @@ impl Inner {
         tasks.spawn(async move { run_watch(cluster, scope, &tell, &inner).await })
     }
 
-    /// Handles a forbidden watch. Replaces a watch of all namespaces with watches of the objects' namespaces.
-    /// Returns the Applications to notify.
+    /// Handles a watch that is forbidden. If the watch covers all namespaces, replaces it with watches for
+    /// the objects' namespaces. Returns the Applications to notify.
     fn handle_forbidden(this: &Arc<Self>, scope: &Scope, text: &str) -> BTreeSet<AppKey> {
         let Scope { gvk, namespace, .. } = scope;
         let mut index = lock(&this.index);
@@ -284,7 +283,7 @@ impl Inner {
                 left.extend(index.remove_from_watches(owner));
                 Self::start_watches(this, &mut index, owner);
             }
-            // This also stops the current watch if no Application needs it any more.
+            // This also stops the current watch if no Application needs it anymore.
             index.end_unused(&left);
             return BTreeSet::new();
         }
@@ -299,7 +298,7 @@ impl Inner {
         }
     }
 
-    /// Applies a list, which starts a watch. Returns the Applications to notify.
+    /// Applies the list with which a watch starts. Returns the Applications to notify.
     fn apply_list(&self, scope: &Scope, objects: &[Object]) -> BTreeSet<AppKey> {
         let there = objects.iter().map(|object| (object.key(), ObjectState::from_object(object))).collect();
         let mut index = lock(&self.index);
@@ -320,7 +319,7 @@ impl Inner {
         }
     }
 
-    /// Returns the Applications whose objects are affected by a change.
+    /// Returns the Applications with objects that a change affects.
     fn affected_applications(&self, news: &ClusterChange) -> BTreeSet<AppKey> {
         let mut index = lock(&self.index);
         let owners = match news {

@@ -1,5 +1,5 @@
-//! Requests to an ApplicationSet, and the responses. They are sent through the socket and over HTTP, so the
-//! JSON names are stable.
+//! Requests for an ApplicationSet, and their responses. They are sent through the socket and over HTTP, so
+//! the JSON names are stable.
 
 use std::collections::BTreeMap;
 
@@ -12,19 +12,20 @@ use tidegate_lifecycle::rollout::RolloutView;
 use tidegate_lifecycle::teardown::TeardownView;
 use tidegate_model::{StreamId, Timestamp};
 
-/// User request that acts on a running rollout or deletion. Steps are counted from 1.
+/// User request that acts on a running rollout or deletion. Step numbers start at 1.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "action", rename_all = "kebab-case")]
 pub enum AppSetAction {
     /// Approves a step.
     Approve {
-        /// Step to approve. Defaults to the step that is currently waiting for approval.
+        /// Step to approve. The default is the step that is currently waiting for approval.
         #[serde(default)]
         step: Option<u32>,
     },
-    /// Approves the deletion of Applications that is held because it exceeds the limit.
+    /// Approves the deletion of Applications that was blocked because it exceeds the limit.
     ApproveDeletions {
-        /// Token for the currently generated Applications, as shown in the message about the held deletions.
+        /// Token for the currently generated Applications, as shown in the message about the blocked
+        /// deletions.
         token: String,
     },
     /// Skips an Application, or all unfinished Applications in a step.
@@ -36,8 +37,8 @@ pub enum AppSetAction {
         #[serde(default)]
         member: Option<String>,
     },
-    /// Retries an Application, or all failed Applications in a step. Restarts a finished rollout if neither
-    /// field is set.
+    /// Retries an Application, or all failed Applications in a step. If neither is specified, restarts a
+    /// finished rollout.
     Retry {
         /// Step number.
         #[serde(default)]
@@ -46,7 +47,7 @@ pub enum AppSetAction {
         #[serde(default)]
         member: Option<String>,
     },
-    /// Prevents new operations from starting until the rollout is resumed.
+    /// Prevents new operations from starting until the run is resumed.
     Pause,
     /// Resumes the rollout.
     Resume,
@@ -54,7 +55,7 @@ pub enum AppSetAction {
     Terminate,
 }
 
-/// Status of an ApplicationSet and the reasons for it.
+/// An ApplicationSet's status, and the reasons for it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(rename = "ApplicationSetExplanation")]
@@ -65,29 +66,29 @@ pub struct AppSetExplanation {
     /// One-line summary.
     #[serde(rename = "summary")]
     pub line: String,
-    /// Newest rollout. Absent if there is none.
+    /// Newest rollout; absent if there is none.
     pub rollout: Option<RolloutView>,
     /// ID of the rollout, for `tidegate appset show-run`.
     pub rollout_id: Option<StreamId>,
-    /// Running or last deletion. Absent if there is none.
+    /// Running or last deletion; absent if there is none.
     #[serde(rename = "deletion")]
     pub teardown: Option<TeardownView>,
     /// ID of the deletion.
     #[serde(rename = "deletionId")]
     pub teardown_id: Option<StreamId>,
-    /// Conditions that the run is waiting for. Absent if no run is in progress.
+    /// Explanation of what the run is waiting for; absent if no run is in progress.
     pub explanation: Option<Explanation>,
-    /// Names of Applications that aren't selected by any step.
+    /// Names of Applications that no step selects.
     #[serde(rename = "unselected")]
     pub outside: Vec<String>,
-    /// Applications that aren't created or updated, with the reasons.
+    /// Applications that aren't created or updated, each with the reason.
     pub refused: BTreeMap<String, String>,
-    /// Deletions that are waiting for approval because they exceed the limit. Absent if there are none.
+    /// Deletions that are waiting for approval because they exceed the limit; absent if there are none.
     #[serde(rename = "heldDeletions")]
     pub held: Option<HeldDeletions>,
-    /// Next action for the reader.
+    /// Next action for the user.
     pub next_action: NextAction,
-    /// Pending request to restart a finished run. Absent if there is none.
+    /// Pending request to restart a finished run; absent if there is none.
     pub retry: Option<RequestedRetry>,
 }
 
@@ -98,24 +99,24 @@ pub struct AppSetExplanation {
 pub struct RequestedRetry {
     /// Name of the requester.
     pub by: String,
-    /// Reason. Absent if none was given.
+    /// Reason for the request; absent if the requester did not provide one.
     pub reason: Option<String>,
     /// Time of the request.
     pub at: Timestamp,
 }
 
-/// Deletions of Applications that are held because they exceed the limit.
+/// Deletions of Applications that are blocked because they exceed the limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct HeldDeletions {
-    /// Token for the currently generated Applications. An approval must contain it.
+    /// Token for the currently generated Applications, which an approval must contain.
     pub token: String,
     /// Names of the Applications to delete.
     pub applications: Vec<String>,
     /// Names of the Applications whose objects would be kept.
     #[serde(rename = "applicationsKeepingObjects")]
     pub keep_objects: Vec<String>,
-    /// Number of Applications that belong to the ApplicationSet.
+    /// Number of Applications in the ApplicationSet.
     #[serde(rename = "total")]
     pub members: usize,
     /// Maximum number of Applications that may be deleted at once without approval.
@@ -123,16 +124,17 @@ pub struct HeldDeletions {
     pub at_once: usize,
 }
 
-/// Preview of the deletion of an ApplicationSet.
+/// Preview of an ApplicationSet's deletion.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "ApplicationSetDeletion")]
 pub struct AppSetDeletionPreview {
-    /// True if the deletion removes the ApplicationSet's document from the apps folder. Absent in responses
-    /// of older processes.
+    /// True if the deletion also removes the ApplicationSet's document from the apps folder. Absent in
+    /// responses from older versions of Tidegate.
     #[serde(default)]
     pub removes_file: bool,
-    /// Applications that are deleted together with the ApplicationSet, in order, and Applications that stay.
+    /// Applications that are deleted together with the ApplicationSet, in order, and Applications that are
+    /// kept.
     #[serde(flatten)]
     pub preview: DeletionPreview,
 }

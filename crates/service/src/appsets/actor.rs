@@ -1,8 +1,9 @@
-//! Actor for one ApplicationSet. Manages its resource and its running operations.
+//! Actor for one ApplicationSet. Manages the ApplicationSet's resource and running machines.
 //!
-//! A reconcile pass ([`reconcile`](super::reconcile)) runs alongside the actor, which keeps responding. The
-//! result arrives as a message. Long-running work is a state machine of the engine: a rollout or a teardown.
-//! The actor starts the machine, informs it about changes to the ApplicationSet, and publishes its status.
+//! A reconcile pass ([`reconcile`](super::reconcile)) runs alongside the actor, so that the actor remains
+//! responsive. The pass sends its result as a message. Long-running work is done by a state machine in the
+//! engine: a rollout or a teardown. The actor starts the machine, informs it about changes to the
+//! ApplicationSet, and publishes its status.
 
 mod delete;
 mod deletion_release;
@@ -47,28 +48,29 @@ use super::store::StoredAppSet;
 use super::{cache_key, members, write_failure};
 use crate::applications::store::AppKey;
 
-/// Pause after a pass while Applications keep changing, as a multiple of the last pass's duration, limited by
-/// `REST_MIN` and `REST_MAX`. A pass can wait for other servers for minutes.
+/// Pause after a pass if Applications keep changing, as a multiple of the last pass's duration. It is at
+/// least `REST_MIN` and at most `REST_MAX`. A pass may wait several minutes for other servers.
 const REST_FACTOR: u32 = 4;
 const REST_MIN: Duration = Duration::from_millis(500);
 const REST_MAX: Duration = Duration::from_secs(10);
-/// Delay until the next pass if no event reports the result of a write.
+/// Delay before the next pass if no event reports the result of a write.
 const EVENT_DELAY_MAX: Duration = Duration::from_secs(5);
-/// Maximum time that the targets of a progressive sync may remain unknown.
+/// Maximum time for which the targets of a progressive sync may be undetermined.
 const RESOLUTION_TIMEOUT: Duration = Duration::from_secs(30);
-/// Delay before retrying a failed comparison of manifests with a target's manifests.
+/// Delay before retrying to compare an Application's manifests with its target's manifests.
 const COMPARED_AGAIN_AFTER: Duration = Duration::from_secs(30);
 /// Delay before retrying a write that the store rejected.
 const RETRY_DELAY: Duration = Duration::from_secs(5);
 /// Minimum interval between computations of the status.
 const STATUS_INTERVAL: Duration = Duration::from_millis(200);
-/// Minimum interval between writes of the resource's status.
+/// Minimum interval between writes of a resource's status.
 const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Minimum interval between status writes per Application of the ApplicationSet, up to `WRITE_INTERVAL_MAX`.
+/// Minimum interval between status writes for each Application in the ApplicationSet. The total is limited to
+/// `WRITE_INTERVAL_MAX`.
 const WRITE_INTERVAL_PER_MEMBER: Duration = Duration::from_millis(10);
 const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(10);
 
-/// Scheduled message. Dropping it cancels the message, so at most one is pending.
+/// A scheduled message. Dropping it cancels the message, so at most one is pending.
 struct Alarm(AbortHandle);
 
 impl Drop for Alarm {
@@ -77,7 +79,7 @@ impl Drop for Alarm {
     }
 }
 
-/// Reason why a machine wasn't started.
+/// Reason why a machine did not start.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
@@ -90,7 +92,7 @@ enum StartError {
 
 pub(crate) struct ApplicationSetActor;
 
-/// Arguments of the actor.
+/// Startup arguments for the actor.
 pub(crate) struct ActorArguments {
     pub shared: Arc<AppSetShared>,
     pub stored: Box<StoredAppSet>,
@@ -99,61 +101,62 @@ pub(crate) struct ActorArguments {
 
 pub(crate) struct ActorState {
     shared: Arc<AppSetShared>,
-    /// Forwards the messages of machines, which can outlive this actor.
+    /// Supervisor, which forwards messages from machines. Machines can outlive this actor.
     supervisor: ActorRef<AppSetSupervisorMessage>,
     key: AppKey,
     set: ApplicationSet,
     /// Reason why the stored ApplicationSet can't be used.
     problem: Option<String>,
-    /// Last written state, and the time when it was written.
+    /// Last written state, and the time at which it was written.
     persisted: Option<ApplicationSet>,
     persisted_at: Timestamp,
-    /// Time when the status was last computed.
+    /// Time at which the status was last computed.
     status_computed_at: Timestamp,
-    /// Generated Applications, except those of failed generators. `None` before the first pass, or if all
-    /// generators failed.
+    /// Generated Applications, except those of failed generators. `None` before the first pass and if all
+    /// generators have failed.
     generated: Option<Arc<AppSetOutput>>,
-    /// Rejected names and the reasons, from the last pass in which no generator failed.
+    /// Rejected names and the reasons, from the last pass in which all generators succeeded.
     last_rejected: Arc<BTreeMap<String, String>>,
     /// Reason why the last pass failed.
     failure: Option<ReconcileFailure>,
-    /// Errors in the ApplicationSet itself, found by the last pass.
+    /// Errors in the ApplicationSet itself that the last pass found.
     spec_problems: Vec<AppSetProblem>,
-    /// Rejected Applications and the reasons.
+    /// Rejected Applications, each with the reason.
     refused: BTreeMap<String, String>,
-    /// Applications that differ from the generated ones but aren't updated, with the reasons.
+    /// Applications that differ from the generated ones but aren't updated, each with the reason.
     unmanaged: BTreeMap<String, String>,
-    /// Applications of this ApplicationSet, as of their last change events.
+    /// This ApplicationSet's Applications, based on their most recent change events.
     members: BTreeMap<String, Arc<Application>>,
-    /// True if the ApplicationSet has been deleted or is about to be, so that no more notifications are sent.
+    /// True if the ApplicationSet has been deleted or is about to be deleted. No more notifications are sent
+    /// then.
     is_released: bool,
     /// Kind of the next pass.
     trigger: ReconcileTrigger,
     /// True if the next pass must fetch new revisions from repositories.
     is_fresh: bool,
-    /// Running pass, and true if it runs the generators.
+    /// The running pass, and true if the pass runs the generators.
     running_pass: Option<(AbortHandle, bool)>,
-    /// Until this time, changes to Applications don't start a pass.
+    /// Time until which changes to Applications don't start a pass.
     quiet_until: Timestamp,
     /// Time of the next automatic generation.
     generate_at: Option<Timestamp>,
-    /// Time when the targets of a progressive sync became unknown.
+    /// Time at which the targets of a progressive sync could no longer be determined.
     unresolved_since: Option<Timestamp>,
     /// Time of the next pass, unless an event reports a write or makes a comparison possible before then.
     next_pass_by: Option<Timestamp>,
     /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
     awaited: BTreeMap<String, String>,
     rollouts: Rollouts,
-    /// Status of the Applications, as collected for a rollout.
+    /// Status of the Applications, collected for a rollout.
     member_status: Arc<Mutex<MemberStatusCache>>,
     teardowns: Teardowns,
     foreign_deletions: ForeignDeletions,
-    /// Request to retry a finished run. Published in the resource until it is fulfilled.
+    /// Request to retry a finished run. It is published in the resource until it is fulfilled.
     requested_retry: Option<RetryAnnotation>,
-    /// Time when the machines will be looked up in the log again, after one of them failed to resume.
+    /// Time at which to look up the machines in the log again after one of them couldn't be resumed.
     recall_at: Option<Timestamp>,
     alarm: Option<(Timestamp, Alarm)>,
-    /// All running tasks. Aborted when the actor stops.
+    /// All running tasks. Stopping the actor aborts them.
     tasks: JoinSet<()>,
     /// Kubernetes Events that are being written.
     events: JoinSet<()>,
@@ -274,7 +277,8 @@ impl ActorState {
         move || drop(supervisor.send_message(AppSetSupervisorMessage::Forward(key.clone(), message())))
     }
 
-    /// Sends a message when a machine ends. A machine reports its end only if it has caused the end itself.
+    /// Sends a message when a machine ends. This is necessary because a machine that is ended from outside
+    /// doesn't report it.
     fn report_machine_end<M: Machine>(&self, running: RunningMachine<M>, message: fn() -> AppSetMessage) {
         let notify = self.change_notifier(message);
         tokio::spawn(async move {
@@ -296,21 +300,21 @@ impl ActorState {
         let StoredAppSet { appset, problem, .. } = stored;
         let woken = triggers::trigger_of_appset(Some(&self.set), Some(&appset));
         if woken == ReconcileTrigger::Reconcile || problem != self.problem {
-            // The running pass uses an outdated ApplicationSet.
+            // The running pass is using an outdated ApplicationSet.
             self.abort_pass();
             (self.trigger, self.is_fresh) = (ReconcileTrigger::Reconcile, true);
             self.quiet_until = Timestamp::default();
-            // The user who made the change may query the status immediately.
+            // The user who made the change may want to see the status immediately.
             self.status_computed_at = Timestamp::default();
         }
-        // A recreated ApplicationSet with the same name doesn't inherit anything.
+        // An ApplicationSet that was deleted and created again with the same name doesn't inherit anything.
         let is_same = appset.metadata.uid == self.set.metadata.uid;
         let status = if is_same { std::mem::take(&mut self.set.status) } else { appset.status.clone() };
         self.set = ApplicationSet { status, ..appset };
         self.problem = problem;
     }
 
-    /// Aborts the running pass, if any, and reschedules it.
+    /// Aborts the running pass, if any, and schedules it again.
     fn abort_pass(&mut self) {
         if let Some((looking, generates)) = self.running_pass.take() {
             looking.abort();
@@ -322,7 +326,7 @@ impl ActorState {
         }
     }
 
-    /// Handles the change or removal of an Application in this namespace.
+    /// Handles a change to an Application in this namespace, or its removal.
     fn handle_member_change(&mut self, key: &AppKey) {
         let now = self.shared.applications.application_cache.get(key);
         let before = match &now {
@@ -330,7 +334,7 @@ impl ActorState {
             None => self.members.remove(&key.name),
         };
         if before.is_none() && now.is_none() && !self.refused.contains_key(&key.name) {
-            // The Application belonged to another ApplicationSet and no longer exists.
+            // The Application belonged to a different ApplicationSet and no longer exists.
             return;
         }
         let woken = triggers::trigger_of_application(before.as_deref(), now.as_deref());
@@ -343,7 +347,7 @@ impl ActorState {
         match self.is_deleting() {
             false => self.start_pass(myself),
             true if is_recalled => self.progress_deletion(myself).await,
-            // The running machines aren't known.
+            // The running machines haven't been determined yet.
             true => {}
         }
         self.release_members(myself);
@@ -356,15 +360,15 @@ impl ActorState {
         self.recall_at = Some(self.now() + RETRY_DELAY);
     }
 
-    /// Schedules a lookup if a machine that failed to start may still be in the log.
+    /// Schedules a lookup if the log may still contain a machine that failed to start.
     fn recall_after_failed_start(&mut self, error: &StartError) {
         if matches!(error, StartError::Machine(_)) {
             self.schedule_recall();
         }
     }
 
-    /// Looks up the machines in the log if a lookup is due because a machine failed to resume. Returns true
-    /// if the machines are known.
+    /// Looks up the machines in the log, if this is due because a machine couldn't be resumed. Returns true
+    /// if the machines have been determined.
     async fn recall_lost_machines(&mut self, myself: &ActorRef<AppSetMessage>) -> bool {
         let (now, Some(at)) = (self.now(), self.recall_at) else { return true };
         if now < at {
@@ -405,7 +409,7 @@ impl ActorState {
         }
         let generates = match self.trigger {
             ReconcileTrigger::Ignore => return self.schedule_next_step(myself),
-            // The generated Applications aren't known, so they can't be compared.
+            // The generated Applications haven't been determined yet, so they can't be compared.
             ReconcileTrigger::Status if self.generated.is_none() => {
                 self.trigger = ReconcileTrigger::Ignore;
                 return self.schedule_next_step(myself);
@@ -429,8 +433,8 @@ impl ActorState {
         (self.trigger, self.is_fresh) = (ReconcileTrigger::Ignore, self.is_fresh && !generates);
         let (shared, actor) = (Arc::clone(&self.shared), myself.clone());
         let looking = self.tasks.spawn(async move {
-            // A panic in the pass is reported like any other failure. An aborted pass doesn't do anything
-            // more.
+            // A panic in a pass is reported like any other failure. A pass that was aborted doesn't do
+            // anything further.
             let passed =
                 AssertUnwindSafe(run_pass(shared, input)).catch_unwind().await.unwrap_or_else(|_| {
                     let text =
@@ -443,7 +447,7 @@ impl ActorState {
         self.running_pass = Some((looking, generates));
     }
 
-    /// Sets the alarm for the next due time.
+    /// Sets the alarm for the time at which the next step is due.
     fn schedule_next_step(&mut self, myself: &ActorRef<AppSetMessage>) {
         let next = [self.generate_at, self.next_pass_by].into_iter().flatten().min();
         if let Some(at) = next {
@@ -451,10 +455,10 @@ impl ActorState {
         }
     }
 
-    /// Handles the result of a reconcile pass.
+    /// Handles a reconcile pass's result.
     async fn handle_pass(&mut self, pass: tokio::task::Id, passed: ReconcileResult) {
-        // An aborted pass may have already sent its result. The result of the pass that replaced it hasn't
-        // arrived yet.
+        // A pass may already have sent its result when it was aborted. The result of the pass that replaced
+        // it hasn't arrived yet.
         let Some((_, generates)) = self.running_pass.take_if(|(looking, _)| looking.id() == pass) else {
             return;
         };
@@ -513,8 +517,8 @@ impl ActorState {
         }
         let is_unresolved = matches!(request, Some(Err(RolloutRequestError::Unresolved(_))));
         match request {
-            // The rollout has finished since the pass observed it, so observe the status of all Applications
-            // once more.
+            // The rollout has finished since the pass observed it. Observe the status of all Applications one
+            // more time.
             Some(Ok(_))
                 if saw_running_rollout && self.own_rollout().is_some_and(|last| last.is_finished()) =>
             {
@@ -531,19 +535,19 @@ impl ActorState {
         if !self.awaited.is_empty() {
             self.next_pass_by.get_or_insert(now + COMPARED_AGAIN_AFTER);
         }
-        // The retry applied to this pass, unless the pass couldn't determine the targets yet.
+        // The retry applied to this pass, unless the pass couldn't determine the targets.
         if self.is_complete() && !needs_another_pass && !is_unresolved && self.recall_at.is_none() {
             self.remove_retry().await;
         }
     }
 
-    /// Returns true if all generated Applications are known.
+    /// Returns true if all Applications could be generated.
     fn is_complete(&self) -> bool {
         self.generated.as_ref().is_some_and(|generated| generated.errors.is_empty())
     }
 
-    /// Handles the reason why no progressive sync was requested. Unknown targets are usually temporary, and
-    /// are an error only if they persist.
+    /// Handles the reason why no progressive sync was requested. Undetermined targets are usually temporary,
+    /// and are only an error if they persist.
     fn handle_request_error(&mut self, not: &RolloutRequestError) {
         let now = self.now();
         let since = *self.unresolved_since.get_or_insert(now);
@@ -558,7 +562,7 @@ impl ActorState {
         }
     }
 
-    /// Removes the refresh annotation once the refresh is done.
+    /// Removes the refresh annotation once the refresh is complete.
     async fn end_refresh(&mut self) {
         if self.set.metadata.annotations.remove(REFRESH_ANNOTATION).is_none() {
             return;
@@ -568,7 +572,7 @@ impl ActorState {
         }
     }
 
-    /// Schedules a message at `at`, unless an earlier message is already scheduled.
+    /// Schedules a message for `at`, unless an earlier message is already scheduled.
     fn set_alarm(&mut self, myself: &ActorRef<AppSetMessage>, at: Timestamp) {
         if self.alarm.as_ref().is_some_and(|(set, _)| *set <= at) {
             return;

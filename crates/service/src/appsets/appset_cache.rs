@@ -1,4 +1,4 @@
-//! Current status of each ApplicationSet, for queries and restarted actors.
+//! Current status of each ApplicationSet, for queries and for restarted actors.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -13,14 +13,14 @@ use crate::applications::reconcile_metrics::DURATION_BOUNDS;
 use crate::applications::store::AppKey;
 use crate::resource_cache::ResourceCache;
 
-/// Status of all ApplicationSets. Cheap to clone; clones share their state.
+/// Status of all ApplicationSets. Cheap to clone: clones share their state.
 #[derive(Clone, Default)]
 pub(crate) struct AppSetCache {
     entries: Arc<ResourceCache<Arc<ApplicationSet>>>,
     metrics: Arc<Mutex<BTreeMap<AppKey, MetricsEntry>>>,
 }
 
-/// Metrics of an ApplicationSet.
+/// An ApplicationSet's metrics.
 struct MetricsEntry {
     current_wait: Option<StepWait>,
     skipped: u32,
@@ -39,19 +39,19 @@ impl Default for MetricsEntry {
     }
 }
 
-/// Metrics of an ApplicationSet.
+/// An ApplicationSet's metrics.
 #[derive(Clone, Debug)]
 pub struct AppSetMetrics {
-    /// Condition that the current step of the progressive sync is waiting for.
+    /// Condition for which the progressive sync's current step is waiting.
     pub current_wait: Option<StepWait>,
     /// Durations of reconcile passes.
     pub pass_durations: HistogramSnapshot,
 }
 
-/// Result of a query.
+/// ApplicationSets that match a query, and problems.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct AppSetSearchResult {
-    /// ApplicationSets in name order.
+    /// ApplicationSets, sorted by name.
     pub appsets: Vec<Arc<ApplicationSet>>,
     /// Problems with unreadable ApplicationSets.
     pub problems: Vec<String>,
@@ -67,8 +67,8 @@ impl AppSetCache {
         self.lock_metrics().entry(key.clone()).or_default().pass_durations.observe(took);
     }
 
-    /// Records the awaited condition of the current step in the progressive sync, the number of skipped
-    /// Applications, and a description of that condition. Returns true if the last two haven't changed.
+    /// Records what the progressive sync's current step is waiting for, the number of skipped Applications,
+    /// and a description of the wait. Returns true if the last two haven't changed.
     pub fn record_rollout(
         &self,
         key: &AppKey,
@@ -88,17 +88,17 @@ impl AppSetCache {
         self.lock_metrics().get(key)?.awaited.clone()
     }
 
-    /// Returns the condition that the current step of the progressive sync is waiting for.
+    /// Returns the condition for which the progressive sync's current step is waiting.
     pub fn current_wait(&self, key: &AppKey) -> Option<StepWait> {
         self.lock_metrics().get(key)?.current_wait
     }
 
-    /// Returns the number of skipped Applications in the progressive sync.
+    /// Returns how many Applications the progressive sync has skipped.
     pub fn skipped_count(&self, key: &AppKey) -> u32 {
         self.lock_metrics().get(key).map_or(0, |course| course.skipped)
     }
 
-    /// Returns the metrics of each ApplicationSet.
+    /// Returns each ApplicationSet's metrics.
     pub fn metrics(&self) -> Vec<(AppKey, AppSetMetrics)> {
         let course = |one: &MetricsEntry| AppSetMetrics {
             current_wait: one.current_wait,
@@ -112,12 +112,12 @@ impl AppSetCache {
         self.entries.get(key)
     }
 
-    /// Returns all ApplicationSets in name order.
+    /// Returns all ApplicationSets, sorted by name.
     pub fn all(&self) -> Vec<(AppKey, Arc<ApplicationSet>)> {
         self.entries.all()
     }
 
-    /// Stores an ApplicationSet and returns its previous state.
+    /// Stores an ApplicationSet. Returns its previous state.
     pub fn insert(&self, key: &AppKey, set: Arc<ApplicationSet>) -> Option<Arc<ApplicationSet>> {
         self.entries.insert(key, set)
     }
@@ -136,7 +136,7 @@ impl AppSetCache {
         self.entries.subscribe()
     }
 
-    /// Returns the ApplicationSets that match `text`, or all ApplicationSets.
+    /// Returns the ApplicationSets that match `text`, or all ApplicationSets if it is `None`.
     pub fn find_matching(&self, text: Option<&str>) -> AppSetSearchResult {
         let (appsets, problems) = self.entries.find_matching(text);
         AppSetSearchResult { appsets, problems }

@@ -1,7 +1,7 @@
-//! Generator inputs that the service knows: repositories, declared clusters, objects in the managed cluster,
-//! and HTTP responses from other servers.
+//! Generator inputs that the service provides: repositories, declared clusters, objects in the managed
+//! cluster, and HTTP responses from other servers.
 //!
-//! Calls block, as `generate` does, so run them on a thread that may wait.
+//! As in `generate`, calls block, so they must run on a thread that is allowed to wait.
 
 mod decisions;
 
@@ -31,27 +31,27 @@ use crate::generator_inputs::{
     HttpResponses, ObjectSources, RepositoryInputs, RequestInputs, generator_cluster, project_of,
 };
 
-/// Generator inputs for one run of one ApplicationSet. During a run, the clusters and the commit of each
-/// repository and revision don't change.
+/// Generator inputs for one run of one ApplicationSet. During a run, the clusters don't change, and neither
+/// does the commit of each repository and revision.
 pub(crate) struct LiveInputs {
     sources: InputSources,
     key: AppKey,
-    /// Project in the template. `None` if it depends on parameters.
+    /// Project in the template. `None` if the project depends on parameters.
     project: Option<String>,
     inputs: RepositoryInputs,
     clusters: Option<Arc<Vec<Cluster>>>,
     http: HttpResponses,
-    /// True if fetched content isn't kept for this ApplicationSet.
+    /// True if content fetched for this ApplicationSet isn't kept.
     is_temporary: bool,
 }
 
-/// Purpose of a generator run.
+/// Purpose for which the generators run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum GenerationPurpose {
-    /// A reconcile pass, which acts on the result. If `is_fresh` is true, repositories are queried for new
-    /// revisions immediately, instead of at their next observation.
+    /// A reconcile pass, which acts on the result. If `is_fresh` is true, queries repositories for new
+    /// revisions immediately instead of at their next observation.
     Reconcile { is_fresh: bool },
-    /// A preview with new revisions, whose result isn't acted on.
+    /// A preview with new revisions. No action follows from its result.
     Preview,
 }
 
@@ -61,7 +61,7 @@ impl GenerationPurpose {
     }
 }
 
-/// Inputs that the service already has.
+/// Input sources that the service already has.
 struct InputSources {
     manifests: Arc<Manifests>,
     destinations: Destinations,
@@ -97,23 +97,24 @@ impl LiveInputs {
         Self { sources, key: appset_key(set), project, inputs, clusters: None, http, is_temporary }
     }
 
-    /// Returns the repositories whose refs have moved, according to this run. Later observations won't detect
-    /// the same move again.
+    /// Returns the repositories whose refs have changed, according to this run. Later observations won't
+    /// detect the same change again.
     pub fn changed_repositories(&self) -> Vec<Address> {
         self.inputs.changed_repositories().iter().cloned().collect()
     }
 
-    /// Releases content that was fetched for a deleted ApplicationSet.
+    /// Releases the content that was fetched for a deleted ApplicationSet.
     pub fn release(shared: &SharedState, set: AppKey) {
         shared.manifests.set_generator_repositories(set, BTreeSet::new());
     }
 
-    /// Returns the project in the template, which determines the repositories to use.
+    /// Returns the project in the template, which determines which repositories may be used.
     fn project_name(&self) -> Option<&str> {
         self.project.as_deref()
     }
 
-    /// Checks the signature of a commit against the rules of the template's project, as for deployed commits.
+    /// Checks a commit's signature against the rules of the template's project, in the same way as for
+    /// commits that are deployed.
     fn check_signature(&self, repository: &str, revision: &str, commit: &str) -> Result<(), QueryError> {
         let keys = self.project_name().map(|name| self.sources.projects.required_keys(name)).transpose();
         let Some(keys) = keys.map_err(QueryError::new)?.flatten() else { return Ok(()) };
@@ -186,8 +187,7 @@ impl GeneratorInputs for LiveInputs {
         })?;
         let mut clusters = Vec::new();
         for one in declared {
-            // As in Argo CD, an unreachable cluster counts as a cluster, but a declaration without a server
-            // doesn't.
+            // As in Argo CD, an unreachable cluster is included, but a declaration without a server isn't.
             if one.connection.server.is_empty() {
                 return Err(QueryError::new(format!(
                     "Secret {} declares a cluster without a server; add the server or remove the label",

@@ -1,5 +1,5 @@
-//! Status of an ApplicationSet's Applications for a progressive sync: newest revisions, deployed revisions,
-//! and observations.
+//! Status of an ApplicationSet's Applications for use in a progressive sync: newest revisions, deployed
+//! revisions, and observations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -24,16 +24,16 @@ const REASONS_MAX: usize = 3;
 pub(crate) struct MemberStatusCache {
     /// Revisions with the same manifests.
     equivalence: RevisionEquivalence,
-    /// Operation and target of each Application that was observed Synced and Healthy after that operation.
+    /// Operation and target of each Application that was observed as Synced and Healthy after that operation.
     observed: BTreeMap<String, (OperationId, Target)>,
 }
 
-/// Status of Applications.
+/// Status of several Applications.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct MemberStatuses {
     /// Applications with a complete status, by name.
     pub members: BTreeMap<String, KnownMember>,
-    /// Reasons why the status of all other Applications is unknown.
+    /// Reasons why the status of each of the other Applications couldn't be determined.
     pub unknown: BTreeMap<String, String>,
     /// Reasons why manifests couldn't be compared with the targets' manifests.
     pub awaited: BTreeMap<String, String>,
@@ -44,9 +44,9 @@ impl MemberStatusCache {
         Self { equivalence, ..Self::default() }
     }
 
-    /// Returns the status of the participating Applications, given their generated specifications. If
-    /// `refresh` is set, queries each repository once for new revisions; otherwise uses the last observation.
-    /// `last` is the ApplicationSet's newest rollout.
+    /// Returns the status of the participating Applications, based on their generated specifications. If
+    /// `refresh` is set, queries each repository once for new revisions. Otherwise, uses the last
+    /// observation. `last` is the ApplicationSet's newest rollout.
     pub async fn collect(
         &mut self,
         shared: &Arc<SharedState>,
@@ -90,8 +90,8 @@ impl MemberStatusCache {
         found
     }
 
-    /// Returns the target of an Application, and the reason why manifests couldn't be compared with the
-    /// target's. Newer revisions with the same manifests aren't a new target.
+    /// Returns an Application's target, and the reason if manifests couldn't be compared with the target's
+    /// manifests. Newer revisions that have the same manifests aren't a new target.
     async fn find_target(
         &self,
         shared: &Arc<SharedState>,
@@ -151,7 +151,7 @@ impl MemberStatusCache {
         let before = deployed_before(live, deployments.newest.as_ref());
         let before = before.map(|(operation, revisions)| {
             let there = Target { revisions, spec };
-            // An operation that has reached the target counts as evidence for a rollout to that target, even
+            // An operation that has reached the target counts as evidence in a rollout to that target, even
             // if the Application isn't Healthy yet.
             let operation = operation.filter(|_| !is_target(there.clone()));
             DeployedState { operation, target: there }
@@ -160,8 +160,8 @@ impl MemberStatusCache {
     }
 }
 
-/// Returns the deployed revisions of an Application. If it was previously synced by another controller, they
-/// come from its history.
+/// Returns an Application's deployed revisions. If another controller synced the Application before, these
+/// are taken from its history.
 fn deployed_before(live: &Application, newest: Option<&Done>) -> Option<(Option<OperationId>, Vec<String>)> {
     let known = newest.map(|done| (Some(done.operation), done.revisions.clone()));
     let told = || {
@@ -170,16 +170,16 @@ fn deployed_before(live: &Application, newest: Option<&Done>) -> Option<(Option<
     known.or_else(told).filter(|(_, revisions)| !revisions.is_empty())
 }
 
-/// Returns true if the newest rollout has observed an Application as Healthy at this target, in this or an
-/// earlier process.
+/// Returns true if the newest rollout observed that an Application was Healthy at this target, whether in
+/// this process or in an earlier one.
 fn was_observed_healthy(last: Option<&State>, name: &str, target: &Target) -> bool {
     let member = last.and_then(State::rollout).and_then(|rollout| rollout.members.get(name));
     member
         .is_some_and(|member| matches!(member.progress, Progress::Healthy { .. }) && member.target == *target)
 }
 
-/// Returns true if an Application's missing status will become known. Rollouts don't wait for an Application
-/// that isn't compared.
+/// Returns true if an Application's missing status will become available. Rollouts don't wait for an
+/// Application that isn't compared.
 fn will_be_compared(live: &Application) -> bool {
     let is_wrong =
         |kind: &ConditionType| matches!(kind, ConditionType::InvalidSpecError | ConditionType::UnknownError);
@@ -188,13 +188,13 @@ fn will_be_compared(live: &Application) -> bool {
         && !live.status.conditions.iter().any(|condition| is_wrong(&condition.kind))
 }
 
-/// Returns the key of a member, which is in the same namespace as its ApplicationSet.
+/// Returns the key of a member. It is in the same namespace as its ApplicationSet.
 pub(super) fn member_key(set: &AppKey, name: &str) -> AppKey {
     AppKey { namespace: set.namespace.clone(), name: name.to_owned() }
 }
 
-/// Returns the observation of an Application. It contains the deploying operation only if this process has
-/// compared the Application after that operation, with its current specification.
+/// Returns the observation of an Application. It contains the operation that deployed the Application only if
+/// this process has since compared the Application with its current specification.
 pub(super) fn observe_member(
     live: &Application,
     deployments: &Deployments,
@@ -225,8 +225,8 @@ pub(super) fn observe_member(
     }
 }
 
-/// Returns true if an Application is in sync with what was deployed. Newer commits on its branch don't count
-/// as differences.
+/// Returns true if an Application is in sync with what was deployed. Newer commits on its branch are not
+/// treated as differences.
 fn is_synced(sync: &SyncStatus, deployed: Option<&Done>) -> bool {
     let compared = || revisions_of_fields(&sync.revision, &sync.revisions);
     match sync.status {

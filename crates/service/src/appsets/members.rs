@@ -1,4 +1,4 @@
-//! Cached Applications of an ApplicationSet.
+//! An ApplicationSet's Applications in the cache.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,7 +10,8 @@ use super::cache_key;
 use super::member_status::member_key;
 use super::shared::AppSetShared;
 
-/// Returns the Applications in an ApplicationSet's namespace that it owns or whose names it generates.
+/// Returns the Applications that an ApplicationSet owns or whose names it generates. All of them are in its
+/// namespace.
 pub(crate) fn cached_members(
     shared: &AppSetShared,
     set: &ApplicationSet,
@@ -26,7 +27,7 @@ pub(crate) fn cached_members(
     names.into_iter().filter_map(find).collect()
 }
 
-/// Returns copies of these Applications, for comparison with the generated ones.
+/// Returns copies of the given Applications, for comparison with the generated ones.
 pub(crate) fn existing_members(
     shared: &AppSetShared,
     set: &ApplicationSet,

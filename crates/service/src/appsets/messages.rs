@@ -1,4 +1,4 @@
-//! Messages to the ApplicationSet actors and their supervisor.
+//! Messages to ApplicationSet actors and to their supervisor.
 
 use std::sync::Arc;
 
@@ -17,22 +17,22 @@ pub(crate) type ReplyPort = RpcReplyPort<Result<(), String>>;
 
 /// Message to the supervisor.
 pub(crate) enum AppSetSupervisorMessage {
-    /// An event of the store.
+    /// An event from the store.
     Store(AppSetEvent),
-    /// An Application was created, changed or deleted. ApplicationSets that own it or generate its name start
-    /// a pass.
+    /// An Application was created, changed or deleted. Each ApplicationSet that owns it or generates its name
+    /// starts a pass.
     MemberChanged(AppKey),
-    /// Applications have changed, but the events about the changes were lost.
+    /// Applications have changed, but the events about these changes were lost.
     EventsLost,
-    /// Cluster declarations or the reachability of clusters have changed.
+    /// The declared clusters or their reachability have changed.
     ClustersChanged,
-    /// A webhook event of a repository server.
+    /// A webhook event from a Git server.
     WebhookEvent(Arc<WebhookChanges>),
-    /// A message for the actor of this ApplicationSet.
+    /// A message for the given ApplicationSet's actor.
     Forward(AppKey, AppSetMessage),
 }
 
-/// Message to the actor of an ApplicationSet.
+/// Message to an ApplicationSet's actor.
 pub(crate) enum AppSetMessage {
     /// The ApplicationSet's stored state has changed.
     Changed(Box<StoredAppSet>),
@@ -46,26 +46,26 @@ pub(crate) enum AppSetMessage {
     RolloutChanged,
     /// The state of the teardown has changed.
     TeardownChanged,
-    /// Other clients have deleted these Applications. `is_deleting` is true if the ApplicationSet is being
-    /// deleted too.
+    /// Other clients have deleted these Applications. `is_deleting` is true if the ApplicationSet is also
+    /// being deleted.
     ForeignDeletions { uids: Vec<String>, is_deleting: Result<bool, String> },
-    /// A scheduled wake-up: does everything that is due.
+    /// Wakes the actor, which then does everything that is due.
     Wake,
     /// Runs the generators now.
     Refresh { reply: ReplyPort },
-    /// Request to the rollout or teardown. If `run` is set, applies only to that run.
+    /// A request for the rollout or teardown. If `run` is set, the request applies only to that run.
     Action { action: AppSetAction, run: Option<StreamId>, by: String, reason: String, reply: ReplyPort },
-    /// Request for an explanation of the status.
+    /// A request to explain the status.
     Explain { reply: RpcReplyPort<AppSetExplanation> },
-    /// Request for deletion of the ApplicationSet.
+    /// A request to delete the ApplicationSet.
     Delete { orphan: bool, by: String, reason: String, reply: ReplyPort },
-    /// The ApplicationSet no longer exists in the store. The reply is sent once none of its machines is
+    /// The store no longer contains the ApplicationSet. The reply is sent once none of its machines is
     /// running.
     Gone { reply: RpcReplyPort<()> },
 }
 
 impl AppSetMessage {
-    /// Rejects a message that expects a reply.
+    /// Rejects a message whose sender expects a reply.
     pub fn reject(self, reason: String) {
         match self {
             Self::Refresh { reply } | Self::Action { reply, .. } | Self::Delete { reply, .. } => {

@@ -9,8 +9,8 @@
 //!                        `rollout_effects`, `teardown_effects` ──▶ actors of the Applications
 //! ```
 //!
-//! The crate `applicationset` makes the decisions. A machine records long-running work before it is done;
-//! everything else is safe to repeat.
+//! The crate `applicationset` makes the decisions. A machine records long-running work before doing it.
+//! Everything else is safe to repeat.
 
 mod actions;
 mod actor;
@@ -69,9 +69,9 @@ pub use tidegate_applicationset::sync_policy::AppSetRuleOptions as PolicyOptions
 /// Options that apply to all ApplicationSets of a process.
 #[derive(Clone, Debug, Default)]
 pub struct AppSetOptions {
-    /// Permitted changes to Applications, and intervals between passes.
+    /// Changes to Applications that are permitted, and intervals between passes.
     pub policy: AppSetRuleOptions,
-    /// Defaults for cases that an ApplicationSet doesn't specify.
+    /// Defaults for special cases that an ApplicationSet doesn't configure.
     pub cases: Cases,
     /// True if Git file patterns follow the new globbing rules.
     pub new_globbing: bool,
@@ -81,14 +81,14 @@ pub struct AppSetOptions {
 pub struct AppSetController {
     service: AppSetService,
     supervisor: ActorRef<AppSetSupervisorMessage>,
-    /// Tasks that send messages to the supervisor. Aborted when this value is dropped.
+    /// Tasks that send messages to the supervisor. Dropping this value aborts them.
     _feed_tasks: JoinSet<()>,
 }
 
 impl AppSetController {
-    /// Starts the controller for the ApplicationSets in a store, whose Applications are already managed.
+    /// Starts the controller for the ApplicationSets in a store. Their Applications must already be managed.
     /// Resumes rollouts and teardowns that are open in the log. Returns once all existing ApplicationSets are
-    /// known.
+    /// loaded.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl AppSetController {
             loop {
                 match told.recv().await {
                     Ok(told) => drop(to.send_message(AppSetSupervisorMessage::WebhookEvent(told))),
-                    // The ApplicationSets are generated again at their regular intervals.
+                    // Nothing is lost, because the Applications are regularly generated again.
                     Err(RecvError::Lagged(_)) => {}
                     Err(RecvError::Closed) => return,
                 }
@@ -160,24 +160,24 @@ impl AppSetController {
         Ok(Self { service, supervisor, _feed_tasks: feeding })
     }
 
-    /// Returns the service for queries and requests.
+    /// Returns the interface for queries and requests.
     pub fn service(&self) -> AppSetService {
         self.service.clone()
     }
 
-    /// Stops all actors. When this function returns, no actor is still writing. The next start resumes
-    /// running machines.
+    /// Stops all actors. No actor is writing anymore when this function returns. Running machines are resumed
+    /// at the next start.
     pub async fn stop(self) {
         let _ = self.supervisor.stop_and_wait(None, None).await;
     }
 }
 
-/// Returns the key under which an ApplicationSet is cached.
+/// Returns the key for an ApplicationSet in the cache.
 fn cache_key(set: &ApplicationSet) -> AppKey {
     AppKey { namespace: set.metadata.namespace_or_default().to_owned(), name: set.metadata.name.clone() }
 }
 
-/// Creates the failure of a write.
+/// Creates a failure that is caused by a write.
 fn write_failure(reason: ConditionReason, message: &str) -> ReconcileFailure {
     ReconcileFailure { reason, message: message.to_owned() }
 }

@@ -1,5 +1,5 @@
-//! Unordered deletions that were interrupted by a crash after the ApplicationSet was deleted. This module
-//! finishes the record of what happens to the Applications, or starts it if there is no record.
+//! Unordered deletions that were interrupted by a crash after the ApplicationSet had been deleted. This
+//! module completes the record of what happens to the Applications, or starts one if there is no record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ enum RecordError {
     Store(#[from] ServiceError),
 }
 
-/// Builds the request to record an unordered deletion.
+/// Builds the request that records an unordered deletion.
 pub(crate) fn deletion_request(
     set: String,
     uid: String,
@@ -41,14 +41,14 @@ pub(crate) fn deletion_request(
     Request { set, uid, by, order, members, kept_members, options, approved: None }
 }
 
-/// Returns the member specification of an Application to delete or orphan.
+/// Returns the member specification for an Application to be deleted or orphaned.
 pub(crate) fn member_spec(application: &Application) -> MemberSpec {
     let metadata = &application.metadata;
     MemberSpec { name: metadata.name.clone(), uid: metadata.uid.clone(), labels: metadata.labels.clone() }
 }
 
-/// Resumes all orphaned deletions. `is_managed` returns true if an ApplicationSet with this UID exists, in
-/// which case its actor is responsible.
+/// Resumes all orphaned deletions. `is_managed` returns true if an ApplicationSet with the given UID exists.
+/// In that case, its actor is responsible.
 pub(crate) async fn resume_all(shared: &AppSetShared, is_managed: impl Fn(&AppKey, &str) -> bool) {
     if let Err(error) = record_unrecorded(shared, &is_managed).await {
         tracing::warn!(%error, "failed to finish recording the deletions of removed ApplicationSets");
@@ -77,7 +77,7 @@ async fn run_deletion(
     shared.applications.engine.run_machine(id, begin, move || TeardownEffects::new(parts.clone())).await
 }
 
-/// Returns the state of a teardown that only keeps records.
+/// Returns the state of a teardown that only keeps a record.
 async fn read_unordered(shared: &AppSetShared, id: StreamId) -> Result<Option<Teardown>, EngineError> {
     let state = shared.applications.engine.machine_state::<OrderedDeletion>(id).await?;
     let teardown = state.as_ref().and_then(|state| state.teardown()).cloned();
@@ -99,7 +99,7 @@ async fn record_unrecorded(
     Ok(())
 }
 
-/// Returns the Applications whose ApplicationSet doesn't exist, by ApplicationSet and UID.
+/// Returns the Applications whose ApplicationSet no longer exists, by ApplicationSet and UID.
 fn applications_without_appset(
     shared: &AppSetShared,
     is_managed: impl Fn(&AppKey, &str) -> bool,
@@ -115,7 +115,7 @@ fn applications_without_appset(
     found
 }
 
-/// Starts a record for a deletion that no process has observed or recorded.
+/// Starts a record for a deletion that no process has noticed or recorded.
 async fn start_record(
     shared: &AppSetShared,
     key: &AppKey,
@@ -128,7 +128,7 @@ async fn start_record(
     uid.clone_into(&mut set.metadata.uid);
     let all = Lookup::of_appset(qualified_name(&set)).and_kind(StreamKind::TEARDOWN);
     for entry in engine.list_machines::<Event>(all).await? {
-        // For a compacted machine, only its existence is known.
+        // For a compacted machine, the log only shows that it existed.
         let known = engine.machine_state::<OrderedDeletion>(entry.stream).await.ok().flatten();
         if known.as_ref().and_then(|state| state.teardown()).is_some_and(|known| known.uid == uid) {
             return Ok(());

@@ -1,5 +1,5 @@
-//! A reconcile pass for an ApplicationSet: generates and updates its Applications, and prepares a progressive
-//! sync. It can be aborted at any time, because all its steps are safe to repeat.
+//! A reconcile pass for an ApplicationSet. It generates and updates the Applications, and prepares a
+//! progressive sync. It can be aborted at any time, because all of its steps are safe to repeat.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -30,13 +30,13 @@ use super::{cache_key, members, write_failure};
 /// Input for a pass.
 pub(crate) struct ReconcileInput {
     pub set: ApplicationSet,
-    /// Last generated Applications. `None` to generate them again.
+    /// Most recently generated Applications. `None` to generate them again.
     pub generated: Option<Arc<AppSetOutput>>,
-    /// Rejected names and the reasons, from the last pass in which no generator failed.
+    /// Rejected names and the reasons, from the last pass in which all generators succeeded.
     pub refused: Arc<BTreeMap<String, String>>,
     /// True if repositories must be queried for new revisions.
     pub is_fresh: bool,
-    /// Newest rollout of the ApplicationSet.
+    /// The ApplicationSet's newest rollout.
     pub last: Option<State>,
     pub member_status: Arc<Mutex<MemberStatusCache>>,
     pub prunes: PruningApplications,
@@ -45,22 +45,22 @@ pub(crate) struct ReconcileInput {
 /// Result of a pass.
 #[derive(Default)]
 pub(crate) struct ReconcileResult {
-    /// Generated Applications, except those of failed generators. `None` if all generators failed.
+    /// Generated Applications, except those of failed generators. `None` if all generators have failed.
     pub generated: Option<Arc<AppSetOutput>>,
-    /// Necessary changes.
+    /// Changes that are necessary.
     pub changes: AppSetChanges,
     /// Reason why the pass failed.
     pub failure: Option<ReconcileFailure>,
-    /// New finalizers of the ApplicationSet. `None` if they are unchanged.
+    /// New finalizers for the ApplicationSet, or `None` if they don't change.
     pub finalizers: Option<Vec<String>>,
-    /// True if another pass is needed, because a write hasn't been reported by an event yet, conflicted with
-    /// another write, or failed temporarily.
+    /// True if another pass is needed because a write conflicted with another one, failed temporarily, or
+    /// hasn't been reported by an event yet.
     pub needs_another_pass: bool,
     /// Requested progressive sync.
     pub request: Option<Result<Request, RolloutRequestError>>,
     /// Reasons why manifests couldn't be compared with the targets' manifests, by Application.
     pub awaited: BTreeMap<String, String>,
-    /// True if the newest rollout was running when the status of the Applications was observed.
+    /// True if the newest rollout was running when the Applications' status was observed.
     pub saw_running_rollout: bool,
     /// Duration of the pass.
     pub duration: Duration,
@@ -77,7 +77,7 @@ pub(crate) async fn run_pass(shared: Arc<AppSetShared>, input: ReconcileInput) -
 async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> ReconcileResult {
     let ReconcileInput { mut set, generated, refused, is_fresh, last, member_status, prunes } = input;
     let mut passed = ReconcileResult::default();
-    // Set the finalizers before creating the first Application. Otherwise the deletion order couldn't be
+    // Set the finalizers before creating the first Application. Otherwise, the deletion order couldn't be
     // enforced.
     if let Some(finalizers) = deletion::with_finalizer(&set, &shared.options) {
         set.metadata.finalizers.clone_from(&finalizers);
@@ -105,10 +105,10 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
     let WriteSummary { has_written, is_outdated, failures, is_transient } =
         writes::write_changes(shared, &changes, deletes).await;
     passed.failure = changes.failure().or_else(|| failures.values().next_back().cloned());
-    // A temporary cluster outage must not let a step complete without one of its Applications.
+    // A temporary cluster outage must not allow a step to complete without one of its Applications.
     passed.needs_another_pass = has_written || is_outdated || is_transient;
     if let Ok(generated) = generated {
-        // Without the Applications of a failed generator, a step that must wait for them could complete.
+        // Without a failed generator's Applications, a step that must wait for them could complete.
         let is_whole = generated.errors.is_empty();
         if is_whole {
             prunes.set(generated.applications.values());
@@ -128,8 +128,8 @@ async fn compute_pass(shared: &Arc<AppSetShared>, input: ReconcileInput) -> Reco
     passed
 }
 
-/// Generates the Applications of an ApplicationSet for the pure crates. Starts comparisons of Applications
-/// whose repositories have moved.
+/// Generates an ApplicationSet's Applications for use by the pure crates. Starts comparing Applications whose
+/// repositories have changed.
 pub(super) async fn generate_applications(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,
@@ -160,7 +160,7 @@ pub(super) fn generation_failure(message: String) -> ReconcileFailure {
     ReconcileFailure { reason: ConditionReason::ApplicationGenerationFromParamsError, message }
 }
 
-/// Converts the generator result for comparison with existing Applications.
+/// Converts a generator result so that it can be compared with existing Applications.
 pub fn to_appset_output(done: tidegate_generate::GenerateOutput) -> AppSetOutput {
     let tidegate_generate::GenerateOutput {
         applications,
@@ -180,7 +180,7 @@ pub fn to_appset_output(done: tidegate_generate::GenerateOutput) -> AppSetOutput
 }
 
 fn first_error(errors: Vec<IgnoreError>) -> RolloutRequestError {
-    // There is at least one error; otherwise the request wouldn't have been rejected.
+    // There is at least one error. Otherwise, the request wouldn't have been rejected.
     errors.into_iter().next().map_or_else(
         || RolloutRequestError::Unresolved(String::new()),
         RolloutRequestError::InvalidIgnoreRules,
@@ -188,7 +188,7 @@ fn first_error(errors: Vec<IgnoreError>) -> RolloutRequestError {
 }
 
 /// Returns the progressive sync that an ApplicationSet requests, and the reasons why manifests couldn't be
-/// compared with the targets' manifests. Applications that aren't written don't block the others.
+/// compared with the targets' manifests. Applications that can't be written don't block the others.
 async fn requested_rollout(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,

@@ -1,11 +1,11 @@
-//! ApplicationSets with credentials removed, for display.
+//! Removes credentials from ApplicationSets before they are displayed.
 
 use serde_json::Value;
 use tidegate_application::credentials::text_without_credentials;
 use tidegate_model::argo::ApplicationSet;
 
-/// Returns an ApplicationSet without any credentials in URLs: in sources, generators, list elements, patches,
-/// and the copy that `kubectl apply` keeps.
+/// Returns an ApplicationSet without any credentials in URLs. This includes sources, generators, list
+/// elements, patches, and the copy that `kubectl apply` keeps.
 pub fn redact_appset(set: &ApplicationSet) -> ApplicationSet {
     let hidden = serde_json::to_value(set).and_then(|mut value| {
         redact_value(&mut value);

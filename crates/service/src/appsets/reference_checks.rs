@@ -1,4 +1,4 @@
-//! Projects and clusters known to this process, to check the references of generated Applications.
+//! Projects and clusters that this process has loaded, used to check references in generated Applications.
 
 use tidegate_applicationset::references::{References, UnresolvedCluster};
 use tidegate_model::argo::ApplicationDestination;
@@ -7,7 +7,7 @@ use crate::applications::{MissingProject, SharedState};
 
 impl References for SharedState {
     fn has_project(&self, name: &str) -> bool {
-        // A project that is unreadable or not loaded yet counts as existing.
+        // A project that is unreadable or hasn't been loaded yet is assumed to exist.
         !matches!(self.projects.find(name), Err(MissingProject::Absent(_)))
     }
 

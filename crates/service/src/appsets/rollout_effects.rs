@@ -1,5 +1,5 @@
-//! Effects of a rollout. The actors of Applications run its operations, and observations come from the
-//! Application cache.
+//! Effects of a rollout. The Application actors run its operations, and observations come from the
+//! application cache.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -31,27 +31,28 @@ use super::subscriptions::{SubscriptionTask, WatchedApplications};
 use crate::applications::store::AppKey;
 use crate::applications::{ChildOperation, SharedState, SupervisorMessage, is_operation_known};
 
-/// Delay before an operation is requested again from an unavailable Application, unless a change event
-/// arrives earlier.
+/// Delay before requesting an operation again from an unavailable Application. A change event triggers an
+/// earlier request.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
-/// Interval between checks of gate definitions for changes.
+/// Interval between checks for changed gate definitions.
 const GATE_CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Applications whose sync prunes: Applications generated with `automated.prune`, unless it is turned off.
-/// The stored Applications don't have this setting during a progressive sync. Unknown before the first pass.
+/// Applications that are synced with pruning. These are the Applications generated with `automated.prune`,
+/// unless it is turned off. During a progressive sync, the stored Applications don't contain this setting.
+/// `None` before the first pass.
 #[derive(Clone, Default)]
 pub(crate) struct PruningApplications(Arc<Mutex<Option<BTreeSet<String>>>>);
 
 impl PruningApplications {
-    /// Records the currently generated Applications.
+    /// Records the Applications that are currently generated.
     pub fn set<'a>(&self, generated: impl IntoIterator<Item = &'a Application>) {
         let prunes = |one: &&Application| automated(one).is_some_and(|policy| policy.prune == Some(true));
         let names = generated.into_iter().filter(prunes).map(|one| one.metadata.name.clone()).collect();
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(names);
     }
 
-    /// Returns true if an Application prunes. Until the generated Applications are known, the stored
-    /// Application decides.
+    /// Returns true if an Application is synced with pruning. Until the generated Applications are available,
+    /// this is decided based on the stored Application.
     fn contains(&self, live: &Application) -> bool {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match known.as_ref() {
@@ -75,12 +76,12 @@ pub(crate) struct RolloutContext {
     pub set: AppKey,
     /// The rollout.
     pub id: StreamId,
-    /// Digests of specifications.
+    /// Digests of the generated specifications.
     pub targets: Arc<TargetIdentities>,
     pub prunes: PruningApplications,
     /// Cache of revisions with the same manifests.
     pub same: RevisionEquivalence,
-    /// Callback for changes to the rollout's durable state. Must not block.
+    /// Function to call when the rollout's durable state has changed. It must not block.
     pub on_change: Arc<dyn Fn(&State) + Send + Sync>,
 }
 
@@ -102,8 +103,7 @@ impl RolloutEffects {
         }
     }
 
-    /// Stops requesting the operation of a member. Messages sent from now on arrive after all earlier
-    /// requests.
+    /// Stops requesting a member's operation. Messages sent from now on arrive after all earlier requests.
     fn end_operation(&mut self, name: &str) {
         if let Some((_, line)) = self.operations.remove(name) {
             line.close();
@@ -142,7 +142,8 @@ impl RolloutEffects {
     }
 }
 
-/// Returns who requested to stop an Application's operation, or `None` if the rollout stops it automatically.
+/// Returns who requested that an Application's operation be stopped, or `None` if the rollout stops it
+/// automatically.
 fn stop_requester<'a>(rollout: &'a Rollout, member: &str) -> Option<&'a Attribution> {
     let skipped = || match &rollout.members.get(member)?.progress {
         Progress::Stopping { then: StopOutcome::Skip(decision), .. } => Some(decision),
@@ -243,7 +244,7 @@ impl MachineEffects for RolloutEffects {
     }
 }
 
-/// Returns an ID that follows all existing operations, or `None` if the engine stops.
+/// Returns an ID that sorts after all existing operations, or `None` if the engine stops.
 async fn choose_id(shared: &SharedState) -> Option<Result<OperationId, CallError>> {
     match shared.engine.next_id().await {
         Err(EngineError::ShuttingDown | EngineError::Stopped | EngineError::LogFailed { .. }) => None,
@@ -251,8 +252,8 @@ async fn choose_id(shared: &SharedState) -> Option<Result<OperationId, CallError
     }
 }
 
-/// Stops an operation. Returns success once it has finished or can never start, or `None` if the engine
-/// stops.
+/// Stops an operation. Returns success once it has finished or can no longer start. Returns `None` if the
+/// engine stops.
 async fn stop_operation(
     parts: &RolloutContext,
     name: &str,
@@ -265,7 +266,7 @@ async fn stop_operation(
     match answer.await {
         Ok(result) => Some(result.map_err(CallError::transient)),
         Err(_) if is_stopped(parts) => None,
-        // The actor has failed or has stopped together with its Application, so the next actor answers.
+        // The actor has failed, or it has stopped together with its Application. The next actor will answer.
         Err(_) => Some(Err(CallError::transient(format!("application {name} did not respond")))),
     }
 }
@@ -276,24 +277,26 @@ fn is_stopped(parts: &RolloutContext) -> bool {
     over || parts.shared.engine.failure().is_some()
 }
 
-/// Operation that a member must run.
+/// An operation that a member must run.
 struct MemberOperation {
     member: String,
     operation: OperationId,
     direction: Direction,
     revisions: Vec<String>,
-    /// Specification that the Application must have before the operation starts.
+    /// Specification that the Application must have before the operation may start.
     spec: Option<Digest>,
-    /// Evidence for adoption, if another operation may have already brought the member to its target.
+    /// Evidence for adopting an operation, if another operation may have already brought the member to its
+    /// target.
     adoption_evidence: Option<AdoptionEvidence>,
 }
 
 /// Evidence for operations that may have already brought a member to its target.
 struct AdoptionEvidence {
     target: Target,
-    /// Only operations that started after this one count.
+    /// Operation after which an operation must have started to count as evidence.
     after: Option<OperationId>,
-    /// True if a Degraded member counts too, because a rollout requested by a person can repair it.
+    /// True if an operation also counts if the member is Degraded, because a rollout that a person requested
+    /// can repair it.
     accepts_degraded: bool,
 }
 
@@ -320,12 +323,12 @@ impl MemberOperation {
         Some(AdoptableOperations { after, rollout, revisions, includes_degraded: is_degraded_too })
     }
 
-    /// Returns the request for the Application, or `None` if the Application is missing or doesn't have the
-    /// expected specification yet.
+    /// Returns the request for the Application. Returns `None` if the Application doesn't exist or doesn't
+    /// have the expected specification yet.
     async fn build_request(&self, parts: &RolloutContext, key: &AppKey) -> Option<Box<OperationRequest>> {
         let live = parts.shared.application_cache.get(key)?;
         if self.spec.is_some_and(|spec| parts.targets.spec_identity(&live) != spec) {
-            // A started operation continues, regardless of later writes.
+            // An operation that has started continues, even if there are later writes.
             if !is_operation_known(&parts.shared, self.operation).await {
                 return None;
             }
@@ -340,7 +343,7 @@ impl MemberOperation {
     }
 }
 
-/// Channel to the supervisor of the Applications. After it is closed, no message is in transit.
+/// Channel to the supervisor of the Applications. No message is in transit once the channel is closed.
 #[derive(Clone)]
 struct SupervisorChannel(Arc<Mutex<Option<ActorRef<SupervisorMessage>>>>);
 
@@ -360,7 +363,7 @@ impl SupervisorChannel {
     }
 }
 
-/// Requests an operation from the Application's actor, and reports its progress until it finishes.
+/// Requests an operation from the Application's actor. Reports the operation's progress until it finishes.
 async fn run_operation(
     parts: RolloutContext,
     wanted: MemberOperation,
@@ -404,8 +407,8 @@ async fn run_operation(
                 "application {key} does not exist or does not match what is generated yet"
             ))));
         }
-        // The Application is missing or must change first, or its actor has stopped and the request must go
-        // to the next actor.
+        // The Application doesn't exist or must change first, or its actor has stopped and the request must
+        // be sent to the next actor.
         is_new = timeout(RETRY_DELAY, await_change(&mut changes, &key)).await.is_ok();
     }
 }
@@ -422,7 +425,7 @@ async fn await_change(changes: &mut Receiver<AppKey>, key: &AppKey) {
     }
 }
 
-/// Queries a gate, and queries it again when its definition changes.
+/// Queries a gate. Queries it again whenever its definition changes.
 async fn query_gate(
     shared: Arc<SharedState>,
     question: StepGateRequest,

@@ -1,4 +1,4 @@
-//! Preview of a progressive sync: the Applications that it would create and delete, and the targets of each
+//! Preview of a progressive sync: the Applications that would be created and deleted, and the targets of each
 //! step.
 
 use std::collections::BTreeMap;
@@ -25,41 +25,41 @@ use super::shared::AppSetShared;
 use super::{cache_key, members};
 use crate::applications::store::AppKey;
 
-/// Lifetime of a cached generator result. Previews never run the generators more often, regardless of the
-/// number of requests.
+/// Lifetime of a cached generator result. Previews never run the generators more often than this, no matter
+/// how many requests there are.
 const CACHE_LIFETIME: Duration = Duration::from_secs(10);
 
-/// Preview of an ApplicationSet's progressive sync with the Applications that it currently generates.
+/// Preview of an ApplicationSet's progressive sync, based on the Applications that it currently generates.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutPreview {
-    /// Rollout that has not started yet. `None` if each Application syncs by its own policy.
+    /// The rollout as it would start. `None` if each Application is synced according to its own policy.
     pub rollout: Option<RolloutView>,
-    /// Deployed revisions of the Applications, one per source, by Application name. Applications without
-    /// deployed revisions are absent.
+    /// The Applications' deployed revisions, one per source, by Application name. Applications without
+    /// deployed revisions are omitted.
     #[serde(rename = "currentRevisions")]
     pub before: BTreeMap<String, Vec<String>>,
-    /// Applications whose targets aren't known yet, with the reasons, by Application name.
+    /// Reasons why the targets of some Applications couldn't be determined yet, by Application name.
     #[serde(rename = "unresolved")]
     pub unknown: BTreeMap<String, String>,
     /// Applications that would be created, updated and deleted before the rollout. If the generators fail,
-    /// this contains only the reason, and the preview covers the existing Applications.
+    /// this only contains the reason, and the preview is based on the existing Applications.
     pub applications: MembersPreview,
 }
 
 type GeneratorResult = Result<Arc<AppSetOutput>, ReconcileFailure>;
 
-/// Cached result of the generators of an ApplicationSet.
+/// Cached result of an ApplicationSet's generators.
 struct CachedResult {
     at: Timestamp,
     spec: ApplicationSetSpec,
     result: GeneratorResult,
 }
 
-/// Cache entry of an ApplicationSet.
+/// Cache entry for an ApplicationSet.
 type CacheEntry = Arc<tokio::sync::Mutex<Option<CachedResult>>>;
 
-/// Cache of generator results for previews. Concurrent previews of an ApplicationSet share one run.
+/// Cache of generator results for previews. Concurrent previews of the same ApplicationSet share a run.
 #[derive(Clone, Default)]
 pub(super) struct PreviewCache(Arc<Mutex<BTreeMap<AppKey, CacheEntry>>>);
 
@@ -72,7 +72,7 @@ impl PreviewCache {
         .await
     }
 
-    /// Returns the cached result, or the result of a run that is in progress or is started now. A run
+    /// Returns the cached result. If there is none, waits for the run in progress or starts one. A run
     /// continues even if its callers are canceled, so that the next caller gets its result instead of
     /// starting another run.
     async fn get_or_run(
@@ -99,7 +99,7 @@ impl PreviewCache {
         })
     }
 
-    /// Returns the cache entry of an ApplicationSet. Removes expired entries.
+    /// Returns the cache entry for an ApplicationSet. Removes expired entries.
     fn entry(&self, set: AppKey) -> CacheEntry {
         let now = SystemClock.now();
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -112,8 +112,8 @@ impl PreviewCache {
     }
 }
 
-/// Previews a progressive sync of an ApplicationSet. Runs its generators, but never starts a rollout or
-/// writes an Application.
+/// Previews an ApplicationSet's progressive sync. Runs the generators, but never starts a rollout or writes
+/// an Application.
 pub(super) async fn preview_rollout(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,
@@ -137,7 +137,7 @@ pub(super) async fn preview_rollout(
     }
 }
 
-/// Returns the participants of a progressive sync, and the changes to Applications before the sync.
+/// Returns the participants in a progressive sync, and the changes to Applications that precede it.
 fn preview_members(
     shared: &AppSetShared,
     set: &ApplicationSet,
@@ -153,7 +153,7 @@ fn preview_members(
     (who, applications.unwrap_or_else(|reason| problem(reason.to_string())))
 }
 
-/// Adds the rollout of the participants to the preview.
+/// Adds the participants' rollout to the preview.
 async fn add_rollout(
     shared: &Arc<AppSetShared>,
     set: &ApplicationSet,
@@ -170,7 +170,7 @@ async fn add_rollout(
         Some((name.clone(), one.deployed.as_ref()?.target.revisions.clone()))
     };
     let before = members.iter().filter_map(has).collect();
-    // These Applications still appear in their steps.
+    // These Applications are still listed in their steps.
     members.extend(unknown.keys().map(|name| (name.clone(), KnownMember::default())));
     let asked =
         rollout_request(set, &targets, who, &members, shared.cases).map_err(|reason| reason.to_string())?;
@@ -201,7 +201,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Concurrent previews share one run of the generators, even if some of them are canceled.
+    /// Concurrent previews share one run of the generators, even if some of the previews are canceled.
     #[tokio::test]
     async fn concurrent_previews_share_one_run_of_the_generators() {
         let (outlook, queries) = (PreviewCache::default(), Arc::new(AtomicU32::new(0)));

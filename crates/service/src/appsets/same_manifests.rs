@@ -1,5 +1,5 @@
-//! Revisions of an Application that have the same manifests. A commit that only changes other files moves the
-//! revision of every Application in the repository, but it isn't a new target for a rollout.
+//! Revisions of an Application that have the same manifests. A commit that only changes other files changes
+//! the revision of every Application in the repository, but isn't a new target for a rollout.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,14 +12,14 @@ use tidegate_model::argo::Application;
 
 use crate::applications::{SharedState, have_same_manifests};
 
-/// Pair of compared revisions.
+/// A pair of revisions that have been compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct RevisionPair {
-    /// Digest of the generated specification whose sources have these revisions.
+    /// Digest of the generated specification to which these revisions belong.
     spec: Digest,
-    /// Target of a rollout.
+    /// Revisions of a rollout's target.
     target: Vec<String>,
-    /// The other revisions.
+    /// Revisions that were compared with the target.
     other: Vec<String>,
     is_same: bool,
 }
@@ -28,15 +28,15 @@ struct RevisionPair {
 #[derive(Clone, Default)]
 pub(crate) struct RevisionEquivalence(Arc<Mutex<BTreeMap<String, Vec<RevisionPair>>>>);
 
-/// Application for which a target must be chosen.
+/// An Application for which a target must be chosen.
 pub(crate) struct TargetCandidate<'a> {
-    /// Generated Application.
+    /// The generated Application.
     pub application: &'a Application,
     /// Digest of the generated specification.
     pub spec: Digest,
     /// Revisions that the sources currently resolve to.
     pub newest: Vec<String>,
-    /// Target of the Application in the ApplicationSet's newest rollout.
+    /// The Application's target in the ApplicationSet's newest rollout.
     pub known: Option<&'a Target>,
     /// Deployed revisions.
     pub deployed: Option<&'a [String]>,
@@ -44,13 +44,15 @@ pub(crate) struct TargetCandidate<'a> {
     pub is_ended: bool,
 }
 
-/// Target chosen for an Application.
+/// The target that was chosen for an Application.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct ChosenTarget {
     pub revisions: Vec<String>,
-    /// True if additional revisions are now known to be equal, which can change the meaning of observations.
+    /// True if further revisions turned out to have the same manifests. This may change the meaning of
+    /// observations.
     pub has_new_pairs: bool,
-    /// Reason why manifests couldn't be compared with the target's. They must be compared again.
+    /// Reason why the manifests couldn't be compared with the target's manifests. They must be compared again
+    /// later.
     pub awaited: Option<String>,
 }
 
@@ -59,18 +61,18 @@ impl RevisionEquivalence {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes the Applications that don't match.
+    /// Removes Applications for which `is_meant` returns false.
     pub fn retain(&self, is_meant: impl Fn(&str) -> bool) {
         self.lock_pairs().retain(|name, _| is_meant(name));
     }
 
-    /// Chooses the target of an Application. Keeps the target of the newest rollout until the newest
-    /// revisions definitely have different manifests.
+    /// Chooses an Application's target. Keeps the target of the newest rollout until the newest revisions
+    /// definitely have different manifests.
     ///
     /// # Errors
     ///
-    /// Returns an error if it is unknown whether the deployed manifests are the target's. Otherwise, a
-    /// finished rollout could start again.
+    /// Returns an error if Tidegate cannot tell whether the deployed manifests are the same as the target's
+    /// manifests. Otherwise, a finished rollout could start again.
     pub async fn choose_target(
         &self,
         shared: &Arc<SharedState>,
@@ -107,14 +109,14 @@ impl RevisionEquivalence {
                 }
             }
         }
-        // Removes comparisons with other revisions, which are no longer needed.
+        // Remove comparisons with other revisions, which are no longer needed.
         pairs.retain(|pair| pair.target != pair.other);
         let has_new_pairs = pairs.iter().any(|pair| pair.is_same && !before.contains(pair));
         self.lock_pairs().insert(name.clone(), pairs);
         Ok(ChosenTarget { revisions, has_new_pairs, awaited })
     }
 
-    /// Replaces revisions with the target's revisions, if both have the same manifests.
+    /// Replaces the deployed revisions with the target's revisions if both have the same manifests.
     pub fn map_to_target(&self, name: &str, deployed: &mut Target) {
         let all = self.lock_pairs();
         let mut pairs = all.get(name).into_iter().flatten();
@@ -126,7 +128,7 @@ impl RevisionEquivalence {
         }
     }
 
-    /// Returns all revisions known to have a target's manifests, including the target's own.
+    /// Returns the target's revisions, and all other revisions with the same manifests.
     pub fn revisions_of_target(&self, name: &str, target: &Target) -> Vec<Vec<String>> {
         let all = self.lock_pairs();
         let pairs = all.get(name).into_iter().flatten();
@@ -138,7 +140,7 @@ impl RevisionEquivalence {
     }
 }
 
-/// Compares two revisions, or returns the cached comparison. Only known results are cached, so an unknown
+/// Compares two revisions, or returns the cached result. Only definite results are cached, so an indefinite
 /// result is determined again.
 async fn compare_revisions(
     shared: &Arc<SharedState>,

@@ -1,4 +1,4 @@
-//! Service for ApplicationSets, which answers queries and requests from the socket and the API.
+//! Interface for ApplicationSets, which answers queries and requests from the socket and the API.
 
 use std::sync::Arc;
 
@@ -22,7 +22,7 @@ use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 use crate::summaries::ApplicationSummary;
 
-/// Service for ApplicationSets. Cheap to clone.
+/// Interface for requests that involve ApplicationSets. Cheap to clone.
 #[derive(Clone)]
 pub struct AppSetService {
     cache: AppSetCache,
@@ -33,7 +33,7 @@ pub struct AppSetService {
 }
 
 impl AppSetService {
-    /// Creates the service from the cache and the supervisor of the ApplicationSets.
+    /// Creates the interface from the ApplicationSets' cache and supervisor.
     pub(crate) fn new(
         shared: Arc<AppSetShared>,
         applications: ApplicationService,
@@ -43,14 +43,14 @@ impl AppSetService {
         Self { cache, applications, supervisor, shared, preview_cache: PreviewCache::default() }
     }
 
-    /// Returns the reason why ApplicationSets are no longer managed: their supervisor has stopped. `None`
-    /// while it is running.
+    /// Returns the reason why ApplicationSets are no longer managed: their supervisor has stopped. Returns
+    /// `None` if it is running.
     pub fn failure(&self) -> Option<EngineError> {
         let over = [ActorStatus::Stopping, ActorStatus::Stopped].contains(&self.supervisor.get_status());
         over.then_some(EngineError::Stopped)
     }
 
-    /// Returns the ApplicationSets that match `text`, or all ApplicationSets.
+    /// Returns the ApplicationSets that match `text`, or all ApplicationSets if it is `None`.
     pub fn find_matching(&self, text: Option<&str>) -> AppSetSearchResult {
         self.cache.find_matching(text)
     }
@@ -65,25 +65,25 @@ impl AppSetService {
         self.cache.get(key)
     }
 
-    /// Returns the summary of an ApplicationSet.
+    /// Returns an ApplicationSet's summary.
     pub fn summarize(&self, set: &ApplicationSet) -> AppSetSummary {
         let namespace = set.metadata.namespace_or_default().to_owned();
         let key = AppKey { namespace, name: set.metadata.name.clone() };
         AppSetSummary::new(set, self.cache.skipped_count(&key), self.cache.awaited(&key))
     }
 
-    /// Returns all ApplicationSets in name order.
+    /// Returns all ApplicationSets, sorted by name.
     pub fn all(&self) -> Vec<(AppKey, Arc<ApplicationSet>)> {
         self.cache.all()
     }
 
-    /// Returns the metrics of each ApplicationSet.
+    /// Returns each ApplicationSet's metrics.
     pub fn metrics(&self) -> Vec<(AppKey, AppSetMetrics)> {
         self.cache.metrics()
     }
 
     /// Describes what an Application is waiting for in its ApplicationSet's progressive sync. Returns `None`
-    /// if there is no such sync or the Application's step has started.
+    /// if there is no progressive sync or if the Application's step has started.
     pub fn describe_awaited(&self, application: &Application) -> Option<String> {
         let namespace = application.metadata.namespace_or_default().to_owned();
         let key = AppKey { namespace, name: owning_appset(application)?.to_owned() };
@@ -95,7 +95,7 @@ impl AppSetService {
     }
 
     /// Subscribes to changes to ApplicationSets, including their removal. A slow receiver gets an error with
-    /// the number of missed changes.
+    /// the number of changes that it missed.
     pub fn subscribe(&self) -> broadcast::Receiver<AppKey> {
         self.cache.subscribe()
     }
@@ -121,8 +121,8 @@ impl AppSetService {
         self.query_actor(text, |reply| AppSetMessage::Explain { reply }).await
     }
 
-    /// Sends a request to the rollout or teardown of the ApplicationSet that matches `text`. If `run` is set
-    /// and another run is in progress, rejects the request. Returns once the request is durable.
+    /// Sends a request to the rollout or teardown of the ApplicationSet that matches `text`. Rejects the
+    /// request if `run` is set and a different run is in progress. Returns once the request is durable.
     pub async fn send_action(
         &self,
         text: &str,
@@ -142,9 +142,9 @@ impl AppSetService {
         self.send_request(text, |reply| AppSetMessage::Refresh { reply }).await
     }
 
-    /// Deletes the ApplicationSet that matches `text`, with its Applications unless `orphan` is set, and
-    /// records the requester and the reason. Returns once the request is durable: the ApplicationSet is then
-    /// being deleted or has been deleted.
+    /// Deletes the ApplicationSet that matches `text`, and records the requester and the reason. Also deletes
+    /// its Applications unless `orphan` is set. Returns once the request is durable, which means that the
+    /// ApplicationSet is being deleted or has been deleted.
     pub async fn delete(
         &self,
         text: &str,
@@ -156,7 +156,7 @@ impl AppSetService {
     }
 
     /// Previews the deletion of the ApplicationSet that matches `text`: the order in which its Applications
-    /// are deleted, the Applications that stay, and the removal of its document. Doesn't change anything.
+    /// are deleted, the Applications that are kept, and the removal of its document. Doesn't change anything.
     pub async fn plan_deletion(&self, text: &str) -> Result<AppSetDeletionPreview, ServiceError> {
         let set = self.find_one(text)?;
         let members = self.members(&set);
@@ -165,14 +165,14 @@ impl AppSetService {
         Ok(AppSetDeletionPreview { removes_file: self.shared.store.has_removable_file(&set).await, preview })
     }
 
-    /// Previews a progressive sync of the ApplicationSet that matches `text`, step by step, with the changes
-    /// to Applications before it. Runs the generators, but doesn't change anything.
+    /// Previews a progressive sync of the ApplicationSet that matches `text`, step by step. Includes the
+    /// changes to Applications that precede the sync. Runs the generators, but doesn't change anything.
     pub async fn plan_rollout(&self, text: &str) -> Result<RolloutPreview, ServiceError> {
         let set = self.find_one(text)?;
         preview_rollout(&self.shared, &set, &self.preview_cache).await.map_err(ServiceError::refused)
     }
 
-    /// Returns the existing Applications of an ApplicationSet.
+    /// Returns an ApplicationSet's existing Applications.
     fn members(&self, set: &ApplicationSet) -> Vec<Application> {
         let home = set.metadata.namespace_or_default();
         let all = self.applications.all().into_iter().filter(|(key, _)| key.namespace == home);
@@ -205,8 +205,8 @@ impl AppSetService {
 }
 
 impl ApplicationSummary {
-    /// Returns the summary of an Application, including what it is waiting for in the progressive sync of its
-    /// ApplicationSet.
+    /// Returns an Application's summary, including what it is waiting for in its ApplicationSet's progressive
+    /// sync.
     pub fn with_appsets(application: &Application, sets: Option<&AppSetService>) -> Self {
         Self { awaits: sets.and_then(|sets| sets.describe_awaited(application)), ..application.into() }
     }

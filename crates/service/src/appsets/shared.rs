@@ -1,4 +1,4 @@
-//! State shared by all ApplicationSets of a process.
+//! State that all ApplicationSets of a process share.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::appset_cache::AppSetCache;
 use super::store::AppSetStore;
 use crate::applications::{SharedState, SupervisorMessage};
 
-/// State shared by all ApplicationSets of a process.
+/// State that all ApplicationSets of a process share.
 pub(crate) struct AppSetShared {
-    /// State shared by the ApplicationSets' Applications.
+    /// State that the ApplicationSets' Applications share.
     pub applications: Arc<SharedState>,
     /// Supervisor of the ApplicationSets' Applications.
     pub supervisor: ActorRef<SupervisorMessage>,
     pub store: Arc<dyn AppSetStore>,
     /// Options that apply to all ApplicationSets.
     pub options: AppSetRuleOptions,
-    /// Defaults for cases in a progressive sync that an ApplicationSet doesn't specify.
+    /// Defaults for special cases in a progressive sync that an ApplicationSet doesn't configure.
     pub cases: Cases,
     /// Generator options.
     pub generator_options: tidegate_generate::Options,

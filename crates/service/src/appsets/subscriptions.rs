@@ -1,5 +1,5 @@
-//! Subscriptions of a machine to Applications: tasks that are aborted when they are no longer outstanding,
-//! and watched Applications.
+//! A machine's subscriptions to Applications: watched Applications, and tasks that are aborted when they are
+//! no longer outstanding.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 
 use crate::applications::store::AppKey;
 
-/// Task that is aborted when this value is dropped or when the machine's actor stops.
+/// Task that is aborted when this value is dropped or the machine's actor stops.
 pub(super) struct SubscriptionTask {
     _cancel: oneshot::Sender<()>,
 }
@@ -33,12 +33,12 @@ impl SubscriptionTask {
     }
 }
 
-/// Applications that a machine watches through a single subscription to changes.
+/// Applications that a machine watches through a single subscription.
 #[derive(Default)]
 pub(super) struct WatchedApplications {
     keys: Arc<Mutex<BTreeSet<AppKey>>>,
-    /// Held from an observation until it is reported. Otherwise an older observation could be reported after
-    /// a newer one.
+    /// Lock that is held from an observation until it has been reported. Otherwise, an older observation
+    /// could be reported after a newer one.
     report_lock: Arc<Mutex<()>>,
     task: Option<SubscriptionTask>,
 }
@@ -48,8 +48,8 @@ impl WatchedApplications {
         keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Watches an Application: calls `observe` now and on every change. All watched Applications use the same
-    /// `observe`.
+    /// Watches an Application. Calls `observe` immediately and then on every change. All watched Applications
+    /// use the same `observe`.
     pub fn watch<M: DurableMachine>(
         &mut self,
         key: AppKey,

@@ -1,4 +1,4 @@
-//! Summaries of ApplicationSets, for events and metrics. Field names are a stable interface.
+//! Summaries of ApplicationSets for events and metrics. The field names are a stable interface.
 
 use std::collections::BTreeMap;
 
@@ -22,18 +22,18 @@ pub struct AppSetSummary {
     pub name: String,
     /// Health status.
     pub health: HealthStatus,
-    /// Error message. Absent if there is no error.
+    /// Error message; absent if there is no error.
     pub error: Option<String>,
-    /// Reason of the condition `ResourcesUpToDate`. `Unknown` before the first pass.
+    /// Reason in the condition `ResourcesUpToDate`. `Unknown` before the first pass.
     pub resource_update_status: String,
     /// Number of Applications.
     pub applications: u64,
-    /// Progressive sync. Absent if the ApplicationSet doesn't have one.
+    /// Progressive sync; absent if the ApplicationSet doesn't have one.
     pub rollout: Option<RolloutSummary>,
-    /// True if deletion of the ApplicationSet was requested.
+    /// True if the deletion of the ApplicationSet was requested.
     pub deleting: bool,
-    /// Requester of the pause of the progressive sync or deletion, or what it has been waiting for the longest.
-    /// Absent if neither applies.
+    /// Person who paused the progressive sync or deletion, or what it has been waiting for the longest;
+    /// absent if neither applies.
     #[serde(rename = "waitReason")]
     pub awaits: Option<String>,
 }
@@ -42,15 +42,15 @@ pub struct AppSetSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RolloutSummary {
-    /// True while the progressive sync is running.
+    /// True if the progressive sync is running.
     pub progressing: bool,
     /// Description of the progress.
     pub message: String,
-    /// Time of the last transition of the condition.
+    /// Time of the condition's last transition.
     pub since: Option<Time>,
-    /// Number of Applications by status, in Argo CD's terms.
+    /// Number of Applications in each status, using Argo CD's terms.
     pub members: BTreeMap<String, u32>,
-    /// Number of skipped Applications, which count as `Healthy` in Argo CD's terms.
+    /// Number of skipped Applications, which Argo CD would report as `Healthy`.
     pub skipped: u32,
 }
 
@@ -71,7 +71,7 @@ impl AppSetSummary {
                 .map(|one| text_without_credentials(&one.message)),
             resource_update_status: condition("ResourcesUpToDate")
                 .map_or_else(|| "Unknown".to_owned(), |one| one.reason.clone()),
-            // The list can be truncated.
+            // The list may have been truncated.
             applications: u64::try_from(status.resources_count).unwrap_or_default().max(listed),
             rollout: condition("RolloutProgressing").map(|one| summarize_rollout(set, one, skipped)),
             deleting: set.metadata.deletion_timestamp.is_some(),
@@ -81,7 +81,7 @@ impl AppSetSummary {
 }
 
 /// Describes what an Application is waiting for in its ApplicationSet's progressive sync. `current` is the
-/// condition that the current step is waiting for.
+/// condition for which the current step is waiting.
 pub(super) fn describe_awaited(
     set: &ApplicationSet,
     current: Option<StepWait>,

@@ -1,4 +1,4 @@
-//! Supervisor of all ApplicationSet actors in a process, and routing of messages to them.
+//! Supervises all ApplicationSet actors of a process, and forwards messages to them.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
@@ -21,8 +21,8 @@ use crate::applications::SupervisorMessage;
 use crate::applications::store::AppKey;
 use crate::shutdown::stop_children;
 
-/// Maximum number of times a failing actor is restarted before its ApplicationSet is ignored until it
-/// changes.
+/// Maximum number of times that a failing actor is restarted. After that, its ApplicationSet is ignored until
+/// it changes.
 const FAILURES_MAX: u32 = 3;
 
 pub(crate) struct AppSetSupervisor;
@@ -30,7 +30,7 @@ pub(crate) struct AppSetSupervisor;
 struct Child {
     actor: Option<ActorRef<AppSetMessage>>,
     failures: u32,
-    /// Last known state in the store.
+    /// Last state that the store reported.
     stored: Box<StoredAppSet>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) struct SupervisorState {
     shared: Arc<AppSetShared>,
     children: BTreeMap<AppKey, Child>,
     linked: HashMap<ActorId, AppKey>,
-    /// Owning ApplicationSet of each Application.
+    /// ApplicationSet that owns each Application.
     owners: BTreeMap<AppKey, AppKey>,
     settled: Option<oneshot::Sender<()>>,
 }
@@ -161,7 +161,7 @@ impl SupervisorState {
         }
     }
 
-    /// Releases the deletions of an ApplicationSet's Applications that are waiting for it.
+    /// Releases an ApplicationSet's deleted Applications that are waiting for it.
     fn release_deletions(&self, key: &AppKey, stored: &StoredAppSet) {
         let applications = &self.shared.applications;
         if !applications.deletion_queue.remove_appset(key, &stored.appset.metadata.uid) {
@@ -175,7 +175,7 @@ impl SupervisorState {
         drop(self.shared.supervisor.send_message(SupervisorMessage::RelatedChanged(own)));
     }
 
-    /// Ends the machines of a deleted ApplicationSet, then stops its actor.
+    /// Ends a deleted ApplicationSet's machines, and then stops its actor.
     fn stop_actor(&self, actor: ActorRef<AppSetMessage>) {
         tokio::spawn(async move {
             let (reply, ended) = oneshot::channel();
@@ -186,8 +186,8 @@ impl SupervisorState {
         });
     }
 
-    /// Removes a deleted ApplicationSet's last state from the cache, unless an ApplicationSet with the same
-    /// name exists again.
+    /// Removes a deleted ApplicationSet's last state from the cache, unless there is a new ApplicationSet
+    /// with the same name.
     fn clear_cache(&self, key: &AppKey) {
         if !self.children.contains_key(key) {
             self.shared.cache.remove(key);
@@ -218,7 +218,7 @@ impl SupervisorState {
         self.children.insert(key, Child { actor, failures, stored });
     }
 
-    /// Restarts a failed actor, up to the maximum.
+    /// Restarts a failed actor, up to the maximum number of restarts.
     async fn handle_failure(
         &mut self,
         myself: &ActorRef<AppSetSupervisorMessage>,
@@ -237,8 +237,9 @@ impl SupervisorState {
         }
     }
 
-    /// Releases the Applications of an ApplicationSet that doesn't have an actor. If its policy keeps their
-    /// objects, they stay unreleased, so that a fault doesn't delete objects.
+    /// Releases an ApplicationSet's Applications if it doesn't have an actor. If its policy is to keep their
+    /// objects, the Applications are not released, so that an internal error never causes objects to be
+    /// deleted.
     fn release_unmanaged(&self, key: &AppKey, stored: &StoredAppSet) {
         if allowed_changes(&stored.appset, &self.shared.options).delete {
             self.release_deletions(key, stored);
@@ -248,7 +249,7 @@ impl SupervisorState {
         }
     }
 
-    /// Handles a change to an Application: notifies its ApplicationSet, and the previous one.
+    /// Handles a change to an Application. Notifies its current and its previous ApplicationSet.
     fn handle_member_change(&mut self, key: &AppKey) {
         let application = self.shared.applications.application_cache.get(key);
         let owner = application.as_ref().and_then(|one| ownership::owning_appset(one));
@@ -259,7 +260,7 @@ impl SupervisorState {
         };
         let is_affected = |set: &AppKey| match &owner {
             Some(owner) => owner == set || before.as_ref() == Some(set),
-            // The Application doesn't have an owner or no longer exists, so any ApplicationSet in its
+            // If the Application doesn't have an owner or no longer exists, any ApplicationSet in its
             // namespace may generate its name.
             None => set.namespace == key.namespace,
         };
@@ -270,12 +271,12 @@ impl SupervisorState {
         }
     }
 
-    /// Handles lost change events by making every ApplicationSet check all its Applications.
+    /// Handles lost change events. Makes every ApplicationSet check all of its Applications.
     fn handle_lost_events(&mut self) {
         for (key, _) in self.shared.applications.application_cache.all() {
             self.handle_member_change(&key);
         }
-        // Applications that were deleted in the meantime.
+        // These Applications were deleted in the meantime.
         let gone: Vec<AppKey> = self
             .owners
             .keys()

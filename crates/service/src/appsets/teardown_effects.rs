@@ -1,5 +1,5 @@
-//! Effects of an ordered deletion: deletes Applications in the store, and observes them through the
-//! Application cache. An unordered deletion only observes them.
+//! Effects of an ordered deletion. They delete Applications in the store, and observe them through the
+//! application cache. An unordered deletion only observes them.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,7 +23,7 @@ use super::subscriptions::WatchedApplications;
 use crate::applications::SharedState;
 use crate::applications::store::AppKey;
 
-/// Updates that Applications require before their deletion, by Application name.
+/// Updates that must be made before Applications are deleted, by Application name.
 #[derive(Clone, Default)]
 pub(crate) struct RequiredUpdates(Arc<Mutex<PendingDeletions>>);
 
@@ -47,7 +47,8 @@ impl RequiredUpdates {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = PendingDeletions { updates, requester };
     }
 
-    /// Returns an Application with the updates required before its deletion, or `None` if none are required.
+    /// Returns an Application with the updates that must be made before it is deleted, or `None` if there are
+    /// none.
     fn required_update(&self, live: &Application, set: &str, now: Timestamp) -> Option<Application> {
         let wanted = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut before = live.clone();
@@ -68,20 +69,21 @@ impl RequiredUpdates {
 /// Dependencies of a teardown's effects.
 #[derive(Clone)]
 pub(crate) struct TeardownContext {
-    /// State shared by all Applications.
+    /// State that all Applications share.
     pub shared: Arc<SharedState>,
     pub store: Arc<dyn AppSetStore>,
     /// The ApplicationSet.
     pub set: AppKey,
-    /// All ApplicationSets. A recreated ApplicationSet with the same name may have taken over Applications.
+    /// All ApplicationSets. If one was deleted and created again with the same name, it may have taken over
+    /// Applications.
     pub appset_cache: AppSetCache,
     pub required_updates: RequiredUpdates,
-    /// Callback for changes to the teardown's durable state. Must not block.
+    /// Function to call when the teardown's durable state has changed. It must not block.
     pub on_change: Arc<dyn Fn(&State) + Send + Sync>,
 }
 
 impl TeardownContext {
-    /// Returns true if an Application still belongs to the ApplicationSet with this UID.
+    /// Returns true if an Application still belongs to the ApplicationSet with the given UID.
     fn is_own(&self, uid: &str, application: &Application) -> bool {
         let taken_by = owner_uid(application).filter(|owner| *owner != uid);
         let is_taken = taken_by.is_some_and(|owner| {
@@ -159,7 +161,7 @@ impl MachineEffects for TeardownEffects {
             let observation = match (live, &witnessed) {
                 (None, _) => MemberObservation::Gone,
                 (Some(live), Some(set)) if !live.is_deleting() => match parts.is_own(set, &live) {
-                    // The outcome for the Application isn't known yet.
+                    // The Application's outcome hasn't been determined yet.
                     true => return,
                     false => MemberObservation::Released,
                 },
@@ -190,7 +192,7 @@ fn to_observation(found: store::Existence) -> ObjectPresence {
     }
 }
 
-/// Deletes an Application. If its objects must stay, removes the finalizer that deletes them first.
+/// Deletes an Application. If its objects must be kept, first removes the finalizer that deletes them.
 async fn delete_application(
     parts: &TeardownContext,
     name: &str,
@@ -198,8 +200,8 @@ async fn delete_application(
     now: Timestamp,
 ) -> Result<ObjectPresence, String> {
     let key = member_key(&parts.set, name);
-    // An Application that another client has deleted is waiting for its release and needs the required
-    // updates too.
+    // An Application that another client has deleted is waiting to be released, and also needs the required
+    // updates.
     let is_untouched =
         |live: &Application| !live.is_deleting() || parts.shared.deletion_queue.wait_reason(live).is_some();
     let live = parts
@@ -218,7 +220,7 @@ async fn delete_application(
     parts.store.delete_application(&key, uid).await.map(to_observation).map_err(|error| error.to_string())
 }
 
-/// Describes what blocks the deletion of an Application, in words that can follow "waits for".
+/// Describes what blocks an Application's deletion. The text can follow "waits for".
 fn describe_blocker(live: &Application) -> String {
     let said = |kind: &ConditionType| {
         let found = live.status.conditions.iter().find(|condition| condition.kind == *kind);

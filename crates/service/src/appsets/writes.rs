@@ -22,11 +22,11 @@ const CONCURRENT_WRITES_MAX: usize = 8;
 pub(crate) struct WriteSummary {
     /// True if something was written.
     pub has_written: bool,
-    /// True if a write conflicted with another one, so that another pass is needed.
+    /// True if a write conflicted with another one, so another pass is needed.
     pub is_outdated: bool,
-    /// Failed writes by Application name.
+    /// Failed writes, by Application name.
     pub failures: BTreeMap<String, ReconcileFailure>,
-    /// True if some of the failures are temporary, so that a retry can succeed without any change.
+    /// True if some of the failures are temporary, so a retry may succeed even if nothing changes.
     pub is_transient: bool,
 }
 
@@ -103,7 +103,7 @@ async fn execute_write(
     (write.name().to_owned(), write.reason(), written)
 }
 
-/// Deletes an Application. If its objects must stay, orphans them first.
+/// Deletes an Application. If its objects must be kept, first orphans them.
 pub(crate) async fn delete_application(
     shared: &AppSetShared,
     deletion: &MemberDeletion,

@@ -1,23 +1,23 @@
-//! Socket addresses. A socket path is limited to about a hundred characters, which is shorter than some state
-//! directory paths.
+//! Socket addresses. Socket paths are limited to about a hundred characters, but some state directories have
+//! longer paths.
 
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 
-/// Maximum length of a socket path that works on all platforms, in bytes.
+/// Maximum length in bytes of a socket path that works on all platforms.
 const PATH_BYTES_MAX: usize = 100;
 
-/// Path used as a socket address. Valid while this value exists.
+/// Path for use as a socket address. It is valid for as long as this value exists.
 pub struct SocketAddress {
     path: PathBuf,
     _folder: Option<File>,
 }
 
 impl SocketAddress {
-    /// Returns the address of a socket file. Replaces a path that is too long with a path through the opened
-    /// folder.
+    /// Returns the address of a socket file. If the path is too long, uses a path through an opened folder
+    /// instead.
     pub fn for_socket(socket: &Path) -> io::Result<Self> {
         if socket.as_os_str().len() <= PATH_BYTES_MAX {
             return Ok(Self { path: socket.to_path_buf(), _folder: None });

@@ -18,27 +18,28 @@ use super::address::SocketAddress;
 use super::protocol::{OUTPUT_BYTES_MAX, REPLY_BYTES_MAX, Reply, Request};
 use crate::error::ServiceError;
 
-/// Timeout of requests that wait for a durable write, a repository or a cluster. Same as the API's timeout.
+/// Timeout for requests that wait for a durable write, a repository or a cluster. It is the same as the API's
+/// timeout.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Timeout of queries that are answered from memory.
+/// Timeout for queries that are answered from memory.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval between checks of whether a signal has stopped the running process.
+/// Interval between checks of whether a signal has stopped (suspended) the running process.
 const PROCESS_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Result of a request.
 pub enum RequestOutcome {
-    /// The response.
+    /// The process has replied.
     Reply(Reply),
     /// No process is running, or the process is shutting down.
     NoProcess,
-    /// A process is running but doesn't respond: it was stopped or hangs.
+    /// A process is running but doesn't respond, because it is stopped (suspended) or hangs.
     NoResponse,
 }
 
 /// Sends a request to the running process.
 pub async fn send_request(socket: &Path, request: &Request) -> Result<RequestOutcome, ServiceError> {
     let Ok(address) = SocketAddress::for_socket(socket) else { return Ok(RequestOutcome::NoProcess) };
-    // The socket file of a killed process refuses connections.
+    // The socket file of a process that was killed refuses connections.
     let Ok(stream) = UnixStream::connect(address.path()).await else { return Ok(RequestOutcome::NoProcess) };
     let peer = stream.peer_cred().ok().and_then(|peer| peer.pid());
     if is_process_stopped(peer) {
@@ -60,7 +61,7 @@ pub async fn send_request(socket: &Path, request: &Request) -> Result<RequestOut
                 return Ok(RequestOutcome::NoResponse);
             }
             // The request was received and may still take effect, so don't report it as refused. A repository
-            // or a cluster may be the cause of the delay.
+            // or a cluster may cause the delay.
             Err(_) if Instant::now() >= give_up => {
                 let problem = format!("did not respond within {} s", within.as_secs());
                 return Err(ServiceError::Control { problem });
@@ -79,7 +80,8 @@ pub fn is_process_running(socket: &Path) -> BoxFuture<'_, Result<bool, ServiceEr
     .boxed()
 }
 
-/// Returns true if a request is answered from memory, without a durable write, a repository or a cluster.
+/// Returns true if a request is answered from memory, without waiting for a durable write, a repository or a
+/// cluster.
 fn is_memory_query(request: &Request) -> bool {
     !matches!(
         request,
@@ -103,16 +105,16 @@ fn is_memory_query(request: &Request) -> bool {
     )
 }
 
-/// Hook output streamed by the running process.
+/// Hook output that the running process streams.
 pub struct OutputStream {
     reader: BufReader<OwnedReadHalf>,
-    /// Keeps the stream open.
+    /// Write half, which is kept only to keep the stream open.
     _write_half: OwnedWriteHalf,
-    /// Bytes of an incomplete reply.
+    /// Bytes of a reply that hasn't been received completely.
     buffer: Vec<u8>,
 }
 
-/// Starts to stream the output of an operation's hooks. Returns `None` if no process is running.
+/// Starts streaming the output of an operation's hooks. Returns `None` if no process is running.
 pub async fn stream_output(
     socket: &Path,
     operation: OperationId,
@@ -134,7 +136,7 @@ fn protocol_error(error: &dyn std::fmt::Display) -> ServiceError {
 }
 
 impl OutputStream {
-    /// Returns the next item, or `None` at the end of the stream. Cancellation-safe.
+    /// Returns the next item, or `None` at the end of the stream. This method is cancel safe.
     ///
     /// # Errors
     ///
@@ -156,12 +158,12 @@ impl OutputStream {
     }
 }
 
-/// Returns true if a signal has stopped the process, so that it can't respond until it is continued. Returns
-/// false if the process state is unknown.
+/// Returns true if a signal has stopped (suspended) the process, so that it can't respond until it is
+/// continued. Returns false if the process's state can't be determined.
 fn is_process_stopped(process: Option<i32>) -> bool {
     let Some(process) = process.filter(|process| *process > 0) else { return false };
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
-    // The process name, in parentheses, can contain any character.
+    // The process name is in parentheses and may contain any character.
     stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with(['T', 't']))
 }
 
@@ -187,7 +189,7 @@ async fn exchange_request(mut stream: UnixStream, request: &Request) -> io::Resu
     Ok(Some(serde_json::from_slice(&reply)?))
 }
 
-/// Returns the reply of another process, or its error.
+/// Returns another process's reply, or the error that it contains.
 pub fn check_reply(reply: Reply) -> Result<Reply, ServiceError> {
     match reply {
         Reply::Refused(message) => Err(ServiceError::refused(message)),

@@ -1,4 +1,5 @@
-//! Requests and replies. Their JSON names are stable, because processes of different versions can communicate.
+//! Requests and replies. Their JSON names are stable, because processes running different versions of
+//! Tidegate may communicate.
 
 use serde::{Deserialize, Serialize};
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
@@ -17,18 +18,19 @@ use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::operations::OperationEntry;
 use crate::summaries::{PlanSummary, SyncWindowSummary};
 
-/// Maximum size of a request, in bytes. Replies contain whole operations and can be larger.
+/// Maximum size of a request in bytes. Replies may be larger, because they contain whole operations.
 pub(super) const REQUEST_BYTES_MAX: u64 = 256 << 10;
 /// Maximum size of a reply, in bytes. Larger replies are treated as errors.
 pub(super) const REPLY_BYTES_MAX: u64 = 1 << 30;
-/// Maximum size of a reply with one line of hook output, in bytes. A character can take six bytes in JSON.
+/// Maximum size in bytes of a reply with one line of hook output. A single character may take up six bytes in
+/// JSON.
 pub(super) const OUTPUT_BYTES_MAX: u64 = 1 << 20;
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "kebab-case")]
 pub enum Request {
-    /// Summaries of all operations, of one application's operations, or of unfinished operations.
+    /// Gets summaries of all operations, of one application's operations, or of unfinished operations.
     List {
         /// Only operations of this application.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,28 +39,28 @@ pub enum Request {
         #[serde(default)]
         open: bool,
     },
-    /// Summaries of matching operations.
+    /// Gets summaries of matching operations.
     Find {
         /// Operation ID, ID prefix or application name.
         text: String,
     },
-    /// Status of an operation.
+    /// Gets an operation's status.
     Inspect {
         /// The operation.
         operation: OperationId,
     },
-    /// All recorded events of an operation.
+    /// Gets all recorded events of an operation.
     Facts {
         /// The operation.
         operation: OperationId,
     },
-    /// Events emitted by an operation.
+    /// Gets the events that an operation has emitted.
     Events {
         /// The operation.
         operation: OperationId,
         /// Only events after this sequence number.
         after: u64,
-        /// Wait for a limited time if there are no events yet.
+        /// Waits for a limited time if there are no events yet.
         #[serde(default)]
         wait: bool,
     },
@@ -67,18 +69,18 @@ pub enum Request {
         /// The operation.
         operation: OperationId,
     },
-    /// Rollouts and deletions of one ApplicationSet, or of all ApplicationSets.
+    /// Gets the rollouts and deletions of one ApplicationSet or of all ApplicationSets.
     Runs {
         /// Name of the ApplicationSet, or `NAMESPACE/NAME`. The ApplicationSet may no longer exist.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         set: Option<String>,
     },
-    /// Matching rollouts and deletions.
+    /// Gets matching rollouts and deletions.
     FindRuns {
         /// Run ID, ID prefix or ApplicationSet name.
         text: String,
     },
-    /// A rollout or a deletion with all its recorded events.
+    /// Gets a rollout or a deletion, with all its recorded events.
     Run {
         /// The run.
         id: StreamId,
@@ -92,7 +94,7 @@ pub enum Request {
         /// The request.
         action: OperationAction,
     },
-    /// Managed Applications: all, or those that match the name.
+    /// Gets the managed Applications: all of them, or those that match the name.
     Applications {
         /// Name of an Application, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -102,17 +104,17 @@ pub enum Request {
     SyncApplication {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// The operation. The requester is taken from the socket peer.
+        /// The operation. Its requester is always set from the socket peer.
         operation: Box<OperationRequest>,
     },
     /// Terminates an Application's operation.
     TerminateApplication {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// Requester, taken from the socket peer.
+        /// Requester. Always set from the socket peer.
         #[serde(default)]
         by: String,
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
@@ -126,14 +128,14 @@ pub enum Request {
         /// Skips the deletion hooks.
         #[serde(default, rename = "noHooks")]
         no_hooks: bool,
-        /// Requester, taken from the socket peer.
+        /// Requester. Always set from the socket peer.
         #[serde(default)]
         by: String,
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
-    /// Previews the deletion of an Application.
+    /// Previews an Application's deletion.
     PlanDeletion {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
@@ -148,32 +150,32 @@ pub enum Request {
     RollbackApplication {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// ID of the sync. Defaults to the sync before the last one.
+        /// ID of the sync. The default is the sync before the last one.
         #[serde(default)]
         id: Option<i64>,
-        /// Deletes objects that did not exist at that sync.
+        /// Deletes objects that did not exist at the time of that sync.
         #[serde(default)]
         prune: bool,
-        /// Requester, taken from the socket peer.
+        /// Requester. Always set from the socket peer.
         #[serde(default)]
         by: String,
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
-    /// Previews the changes that a sync of an Application would make.
+    /// Previews the changes that syncing an Application would make.
     DiffApplication {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
         /// Branch, tag or commit to use instead of the Application's revision.
         #[serde(default)]
         revision: Option<String>,
-        /// Revisions for an Application with several sources, one per source. An empty string keeps the
-        /// source's own revision.
+        /// Revisions for an Application with several sources, one per source. For an empty string, the
+        /// source's own revision is used.
         #[serde(default)]
         revisions: Vec<String>,
     },
-    /// Checks whether sync windows currently allow a sync of an Application.
+    /// Gets the state of an Application's sync windows, including whether a sync is currently permitted.
     SyncWindow {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
@@ -186,36 +188,36 @@ pub enum Request {
         #[serde(default)]
         hard: bool,
     },
-    /// Managed ApplicationSets: all, or those that match the name.
+    /// Gets the managed ApplicationSets: all of them, or those that match the name.
     ApplicationSets {
         /// Name of an ApplicationSet, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     },
-    /// Explains the status of an ApplicationSet.
+    /// Explains an ApplicationSet's status.
     ExplainApplicationSet {
         /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
     },
-    /// Previews the deletion of an ApplicationSet, including the order in which its Applications are deleted.
+    /// Previews an ApplicationSet's deletion, including the order in which its Applications are deleted.
     PlanApplicationSetDeletion {
         /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
     },
-    /// User request that acts on the rollout or deletion of an ApplicationSet.
+    /// User request that acts on an ApplicationSet's rollout or deletion.
     RequestAppSetAction {
         /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
         /// The request.
         action: AppSetAction,
-        /// Requester, taken from the socket peer.
+        /// Requester. Always set from the socket peer.
         #[serde(default)]
         by: String,
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
-    /// Runs the generators of an ApplicationSet now.
+    /// Runs an ApplicationSet's generators now.
     RefreshApplicationSet {
         /// ApplicationSet name, or `NAMESPACE/NAME`.
         name: String,
@@ -227,29 +229,29 @@ pub enum Request {
         /// Keeps its Applications.
         #[serde(default)]
         orphan: bool,
-        /// Requester, taken from the socket peer.
+        /// Requester. Always set from the socket peer.
         #[serde(default)]
         by: String,
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
-    /// Stored plans of one Application, or of all Applications.
+    /// Gets the stored plans of one Application or of all Applications.
     Plans {
         /// Application name, or `NAMESPACE/NAME`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         name: Option<String>,
-        /// Requester, taken from the socket peer.
+        /// Requester. Always set from the socket peer.
         #[serde(default)]
         by: String,
     },
-    /// A stored plan.
+    /// Gets a stored plan.
     StoredPlan {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
         /// Hash of the plan, or a prefix of the hash.
         hash: String,
-        /// Requester, taken from the socket peer.
+        /// Requester. Always set from the socket peer.
         #[serde(default)]
         by: String,
     },
@@ -260,11 +262,11 @@ pub enum Request {
         /// Hash of the plan, or a prefix of the hash.
         hash: String,
     },
-    /// Plans a sync of an Application and stores the plan.
+    /// Creates and stores a plan for syncing an Application.
     PlanApplication {
         /// Application name, or `NAMESPACE/NAME`.
         name: String,
-        /// The operation. The requester is taken from the socket peer, as in [`Self::SyncApplication`].
+        /// The operation. As in [`Self::SyncApplication`], its requester is always set from the socket peer.
         operation: Box<OperationRequest>,
     },
     /// Approves a stored plan.
@@ -273,10 +275,10 @@ pub enum Request {
         name: String,
         /// Hash of the plan, or a prefix of the hash.
         hash: String,
-        /// Approver, taken from the socket peer.
+        /// Approver. Always set from the socket peer.
         #[serde(default)]
         by: String,
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
@@ -286,30 +288,30 @@ pub enum Request {
         name: String,
         /// Hash of the plan, or a prefix of the hash.
         hash: String,
-        /// Allows unrelated fields to have changed since the plan was made.
+        /// Allows fields outside the plan to have changed since the plan was created.
         #[serde(default)]
         allow_drift: bool,
-        /// Requester, taken from the socket peer.
+        /// Requester. Always set from the socket peer.
         #[serde(default)]
         by: String,
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
     /// Deletes an object from the simulated cluster.
     DeleteSimulated {
-        /// Selector for the object. Must match exactly one.
+        /// Selector for the object. It must match exactly one object.
         object: ResourceSelector,
     },
 }
 
 impl Request {
-    /// Returns a request for unfinished operations. It also detects whether a process is running.
+    /// Returns a request for unfinished operations. It can also be used to detect if a process is running.
     pub fn unfinished_operations() -> Self {
         Self::List { app: None, open: true }
     }
 
-    /// Sets the requester to `user`, regardless of what the request contains.
+    /// Sets the requester to `user`, whatever the request contains.
     pub(super) fn with_requester(mut self, user: String) -> Self {
         match &mut self {
             Self::RequestOperationAction { by, .. }
@@ -337,48 +339,48 @@ impl Request {
 pub enum OperationAction {
     /// Terminates the operation.
     Terminate {
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
     /// Pauses the operation.
     Pause {
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         reason: String,
     },
     /// Resumes the operation.
     Unpause {
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
     /// Confirms the operation's prunes.
     Confirm {
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         #[serde(default)]
         reason: String,
     },
     /// Approves a wave.
     Approve {
-        /// Wave number, starting at 1. Defaults to the wave that is waiting for approval.
+        /// Wave number, starting at 1. The default is the wave that is waiting for approval.
         #[serde(default)]
         wave: Option<u32>,
-        /// Reason. Can be empty.
+        /// Reason; may be empty.
         reason: String,
     },
-    /// Skips, marks as done, or retries a task or a wave's unfinished tasks.
+    /// Skips, marks as done, or retries a task or all unfinished tasks in a wave.
     Override {
-        /// Decision about the task or wave.
+        /// Decision for the task or wave.
         what: Override,
-        /// Affected task or wave.
+        /// Task or wave to which the decision applies.
         scope: Scope,
-        /// Reason. Can be empty only for a retry.
+        /// Reason; may be empty only for a retry.
         reason: String,
     },
 }
 
 impl OperationAction {
-    /// Converts the reason to its recorded form.
+    /// Converts the reason to the form in which it is recorded.
     pub(crate) fn with_reason_line(mut self) -> Self {
         let (Self::Terminate { reason }
         | Self::Pause { reason }
@@ -401,13 +403,13 @@ pub enum Reply {
     Operation(Box<OperationDetails>),
     /// Reply to [`Request::Facts`].
     Facts {
-        /// Events in order.
+        /// Events, in order.
         facts: Vec<OperationEvent>,
-        /// Sequence number of the first event, or the next sequence number if there are no events. Greater
-        /// than 1 if older events were compacted.
+        /// Sequence number of the first event. If there are no events, this is the next sequence number. It
+        /// is greater than 1 if older events were compacted.
         #[serde(default = "first_of_all")]
         first: u64,
-        /// Description of the damage in the operation's log.
+        /// Description of the damage to the operation's log, if any.
         damage: Option<String>,
     },
     /// Reply to [`Request::Events`].
@@ -420,25 +422,25 @@ pub enum Reply {
     Output(Output),
     /// Reply to [`Request::Applications`].
     Applications {
-        /// Applications in name order.
+        /// Applications, sorted by name.
         applications: Vec<Application>,
         /// Problems with unreadable Applications.
         problems: Vec<String>,
     },
     /// Reply to [`Request::DiffApplication`] and [`Request::DiffPlan`].
     Differences {
-        /// Objects in sync order, with masked Secret values.
+        /// Objects, in sync order. Secret values are masked.
         objects: Vec<ObjectDifference>,
-        /// Findings.
+        /// Warnings that were found during the comparison.
         findings: Vec<Warning>,
     },
     /// Reply to [`Request::ApplicationSets`].
     ApplicationSets {
-        /// ApplicationSets in name order.
+        /// ApplicationSets, sorted by name.
         sets: Vec<ApplicationSet>,
         /// Problems with unreadable ApplicationSets.
         problems: Vec<String>,
-        /// Options that apply to all ApplicationSets. Missing from replies of older processes.
+        /// Options that apply to all ApplicationSets. Missing in replies from older versions of Tidegate.
         #[serde(default)]
         options: AppSetRuleOptions,
     },
@@ -455,7 +457,7 @@ pub enum Reply {
     Plans(Vec<PlanSummary>),
     /// Reply to [`Request::StoredPlan`] and [`Request::PlanApplication`].
     Plan {
-        /// Plan status.
+        /// Plan summary.
         line: Box<PlanSummary>,
         /// Plan content without Secret values.
         plan: Box<Plan>,
@@ -466,26 +468,26 @@ pub enum Reply {
     Recorded,
     /// The current state does not allow the request.
     Refused(String),
-    /// The subject of the request doesn't exist, or the request is invalid.
+    /// The request is invalid, or its subject doesn't exist.
     BadInput(String),
     /// An internal error.
     Failed(String),
-    /// The process is shutting down. Ask another process, or read the log.
+    /// The process is shutting down. Clients should ask another process or read the log.
     Stopping,
 }
 
-/// Page of an operation's events.
+/// A page of an operation's events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EventPage {
-    /// Events in order.
+    /// Events, in order.
     pub events: Vec<Event>,
-    /// Description of missed events.
+    /// Explanation, if events were missed.
     pub missed: Option<String>,
-    /// Sequence number to continue after.
+    /// Sequence number after which to continue.
     pub last: u64,
-    /// True if the operation won't emit more events.
+    /// True if the operation won't emit any more events.
     pub is_over: bool,
-    /// True if a process is running the operation, `None` if unknown.
+    /// True if a process is running the operation. `None` if this can't be determined.
     pub is_running: Option<bool>,
 }
 
@@ -493,14 +495,14 @@ fn first_of_all() -> u64 {
     1
 }
 
-/// Status of an operation and the reasons for it.
+/// An operation's status, and the reasons for it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OperationDetails {
     /// Status.
     pub operation: OperationView,
     /// Reasons for the status.
     pub explanation: ExplanationDocument,
-    /// Summary, if all events of the operation were compacted.
+    /// Summary, if all of the operation's events were compacted.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<SummaryDocument>,
 }

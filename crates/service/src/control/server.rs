@@ -1,4 +1,4 @@
-//! Server that answers other processes on the control socket.
+//! Server that answers requests from other processes on the control socket.
 
 use std::fs;
 use std::io;
@@ -22,11 +22,11 @@ use crate::error::ServiceError;
 use crate::queries::{Queries, refusal_reply};
 use crate::user::user_name;
 
-/// Maximum number of concurrent requests. Additional requests wait.
+/// Maximum number of concurrent requests. Further requests have to wait.
 const REQUESTS_MAX: usize = 32;
 /// Timeout for receiving a request.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time that open replies get to finish when the process shuts down.
+/// Time within which open replies must finish when the process shuts down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(2);
 const OWNER_ONLY_MODE: u32 = 0o600;
 const OWNER_ONLY_FOLDER_MODE: u32 = 0o700;
@@ -39,15 +39,15 @@ pub struct ControlServer {
     identity: SocketIdentity,
     accept_task: JoinHandle<()>,
     is_stopping: Arc<AtomicBool>,
-    /// Each open reply holds a receiver.
+    /// Sender for which each open reply holds a receiver, so that the server can wait for open replies.
     open_replies: watch::Sender<()>,
     /// True once the socket file has been removed.
     is_closed: AtomicBool,
 }
 
 impl ControlServer {
-    /// Starts to listen. The caller must hold the state directory lock, so an existing socket file can only
-    /// belong to a dead process.
+    /// Starts listening. The caller must hold the lock on the state directory, so that an existing socket
+    /// file can only belong to a dead process.
     pub fn listen(socket: PathBuf, queries: Arc<Queries>) -> io::Result<Self> {
         let listener = bind(&socket)?;
         let identity = SocketIdentity::of(&socket)?;
@@ -70,12 +70,12 @@ impl ControlServer {
         })
     }
 
-    /// Makes the server reject new requests, so that clients try another process or read the log.
+    /// Makes the server reject new requests, so that clients ask another process or read the log.
     pub fn reject_requests(&self) {
         self.is_stopping.store(true, Ordering::SeqCst);
     }
 
-    /// Sends the open replies, then stops listening.
+    /// Waits for open replies to be sent, and then stops listening.
     pub async fn close(self) {
         self.remove_socket();
         let _ = tokio::time::timeout(SHUTDOWN_TIMEOUT, self.open_replies.closed()).await;
@@ -84,8 +84,8 @@ impl ControlServer {
     /// Removes the socket file. Open connections still receive their replies.
     fn remove_socket(&self) {
         self.reject_requests();
-        // If the path now has a different socket, it belongs to another process or to a replacement
-        // directory.
+        // If there is now a different socket at this path, it belongs to another process or to a directory
+        // that has replaced the original one.
         if !self.is_closed.swap(true, Ordering::SeqCst)
             && SocketIdentity::of(&self.socket).is_ok_and(|place| place == self.identity)
         {
@@ -101,7 +101,7 @@ impl Drop for ControlServer {
     }
 }
 
-/// Identity of a socket file, and its owner.
+/// A socket file's identity and its owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct SocketIdentity {
     device: u64,
@@ -116,8 +116,8 @@ impl SocketIdentity {
     }
 }
 
-/// Binds the socket in a folder that only its owner can enter, sets its permissions, and then moves it into
-/// place. Other users can therefore never connect.
+/// Binds the socket in a folder that only its owner can enter, sets the socket's permissions, and then moves
+/// it into place. This ensures that other users can never connect.
 fn bind(socket: &Path) -> io::Result<UnixListener> {
     let folder = socket.with_extension("new");
     match fs::remove_dir_all(&folder) {
@@ -137,7 +137,8 @@ fn bind(socket: &Path) -> io::Result<UnixListener> {
     placed
 }
 
-/// Returns the requester's name, based on the socket's peer credentials, or an error if access is denied.
+/// Returns the requester's name, based on the socket's peer credentials. Returns an error if access is
+/// denied.
 fn peer_name(stream: &UnixStream, owner: u32) -> io::Result<String> {
     match stream.peer_cred()?.uid() {
         uid if uid == owner => Ok(user_name()),
@@ -158,8 +159,8 @@ async fn accept_connections(
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
-                // For example, the process has run out of file handles. Keeping the permit during the pause
-                // prevents a busy loop.
+                // The process may have run out of file handles, for example. Keeping the permit during the
+                // pause prevents a busy loop.
                 tracing::warn!(%error, "failed to accept a connection on the control socket");
                 tokio::time::sleep(REQUEST_TIMEOUT).await;
                 continue;
@@ -223,7 +224,7 @@ fn encode_reply(reply: &Reply) -> io::Result<Vec<u8>> {
     Ok(line)
 }
 
-/// Returns the output of an operation's hooks, with a permit for the stream.
+/// Returns the output of an operation's hooks, together with a permit for the stream.
 async fn open_output_stream(
     queries: &Queries,
     operation: OperationId,
@@ -248,10 +249,10 @@ async fn stream_output(
     tokio::pin!(gone);
     loop {
         tokio::select! {
-            // The client doesn't send anything after its request.
+            // The client doesn't send anything after its request, so this means that it has disconnected.
             _ = &mut gone => return Err(io::ErrorKind::BrokenPipe.into()),
             item = output.next() => match item {
-                // A slow client misses lines instead of blocking other clients.
+                // A slow client misses lines instead of delaying other clients.
                 Some(item) => write.write_all(&encode_reply(&Reply::Output(item))?).await?,
                 None => return Ok(()),
             },

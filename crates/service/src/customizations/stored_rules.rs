@@ -1,5 +1,5 @@
 //! Health rules stored for open operations, by application. Without its rules, a resumed operation wouldn't
-//! wait for kinds that only these rules can assess.
+//! wait for objects whose health only these rules can assess.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,10 @@ use crate::error::ServiceError;
 use crate::files;
 use crate::state_dir::StateDir;
 
-/// Maximum size of the file, far more than all of Argo CD's scripts.
+/// Maximum size of the file in bytes, far more than all of Argo CD's scripts together.
 const BYTES_MAX: u64 = 256 << 20;
 
-/// Stored rules of an application.
+/// An application's stored rules.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct StoredRules {
     convention: bool,
@@ -28,7 +28,7 @@ struct StoredRules {
 struct StoredRule {
     target: String,
     name: String,
-    /// Source of a script.
+    /// Source code of a script.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     text: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -76,7 +76,7 @@ fn rules_path(state_dir: &StateDir, application: &str) -> PathBuf {
     state_dir.customizations().join(format!("{digest}.json"))
 }
 
-/// Stores the rules for an application's operation. The caller must hold the state directory lock.
+/// Stores the rules for an application's operation. The caller must hold the lock on the state directory.
 ///
 /// # Errors
 ///
@@ -98,7 +98,7 @@ pub fn store_rules(state_dir: &StateDir, application: &str, rules: &HealthRules)
     done.map_err(|source| ServiceError::Io { action: "write the health rules to", path, source })
 }
 
-/// Writes the file atomically, because a partial file would look as if it had no rules.
+/// Writes the file atomically. A partial file could look as if it didn't contain any rules.
 fn write_rules(path: &Path, rules: &StoredRules) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
@@ -110,7 +110,7 @@ fn write_rules(path: &Path, rules: &StoredRules) -> io::Result<()> {
     fs::rename(&draft, path)
 }
 
-/// Loads the rules stored for an application's open operation.
+/// Loads the rules that are stored for an application's open operation.
 ///
 /// # Errors
 ///

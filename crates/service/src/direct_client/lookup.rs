@@ -1,4 +1,4 @@
-//! Finds Applications by name, and builds error messages for no match and for several matches.
+//! Finds Applications by name, and builds the error messages for names with no match or several matches.
 
 use tidegate_cluster::{Detail, Scope};
 
@@ -8,16 +8,16 @@ use crate::applications::store::kubernetes::ApplicationKind;
 use crate::applications::store::kubernetes::resource_client::managed_kind;
 use crate::error::ServiceError;
 
-/// Maximum edit distance at which a name may be a typo.
+/// Maximum edit distance at which a name is considered a possible typo.
 const EDIT_DISTANCE_MAX: usize = 2;
-/// Minimum length of a name to be searched for inside other names.
+/// Minimum length of a name for searching for it within other names.
 const PARTIAL_NAME_MIN: usize = 3;
 /// Maximum number of suggestions.
 const SUGGESTIONS_MAX: usize = 5;
 
 impl DirectClient {
-    /// Returns the Applications that match a name, in the name's namespace if it has one, otherwise in the
-    /// selected namespaces.
+    /// Returns the Applications that match a name. If the name contains a namespace, only searches this
+    /// namespace; otherwise, searches the selected namespaces.
     ///
     /// # Errors
     ///
@@ -30,11 +30,11 @@ impl DirectClient {
         Ok(found)
     }
 
-    /// Returns the only application that matches a name.
+    /// Returns the only Application that matches a name.
     ///
     /// # Errors
     ///
-    /// Returns an error if there is no match or several, or if the cluster denies access.
+    /// Returns an error if there is no match or more than one, or if the cluster denies access.
     pub async fn find_one(&self, name: &str) -> Result<Resource, ServiceError> {
         let mut found = self.find(name).await?;
         match (found.pop(), found.is_empty()) {
@@ -75,8 +75,8 @@ impl DirectClient {
         Ok(keys)
     }
 
-    /// Returns the error for a missing Application. It suggests existing Applications with the same or a
-    /// similar name.
+    /// Returns the error for an Application that doesn't exist. It suggests existing Applications with the
+    /// same or a similar name.
     pub async fn not_found_error(&self, text: &str) -> ServiceError {
         let (namespace, name) = text.split_once('/').unzip();
         let (name, place) = (
@@ -100,7 +100,7 @@ impl DirectClient {
         })
     }
 
-    /// Returns the Application keys in all namespaces that the user may read.
+    /// Returns the keys of the Applications that the user may read, in all namespaces.
     async fn visible_keys(&self, namespace: Option<&str>) -> Vec<AppKey> {
         if let Ok(all) = self.list_keys(None).await {
             return all;

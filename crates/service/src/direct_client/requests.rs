@@ -1,4 +1,4 @@
-//! Requests written into an Application's resource.
+//! Requests that are written into an Application's resource.
 
 use std::time::Duration;
 
@@ -21,12 +21,12 @@ use crate::applications::store::kubernetes::observed_resources::set_field;
 use crate::applications::store::kubernetes::resource_client::managed_kind;
 use crate::error::ServiceError;
 
-/// Maximum number of attempts to write despite conflicts.
+/// Maximum number of attempts to write the resource after conflicts.
 const ATTEMPTS_MAX: usize = 8;
-/// Maximum time until a finished operation's result appears in the resource. The service writes once a
-/// second, and until then the operation seems to be running.
+/// Maximum time until the result of a finished operation appears in the resource. The service writes once per
+/// second, and until then the operation appears to be running.
 const RESULT_DELAY_MAX: Duration = Duration::from_secs(2);
-/// Pause between two reads while waiting for that result.
+/// Interval between reads while waiting for this result.
 const READ_INTERVAL: Duration = Duration::from_millis(250);
 /// Refresh level that renders manifests from scratch, unlike `normal`.
 const HARD_REFRESH: &str = "hard";
@@ -37,20 +37,20 @@ impl DirectClient {
     /// # Errors
     ///
     /// Returns an error if the Application is being deleted, is ignored by services, or is automatically
-    /// synced to another revision. Also returns an error if the cluster rejects the write, or if a service
-    /// hasn't accepted an earlier request yet and the new request doesn't supersede it.
+    /// synced to a different revision. Also returns an error if the cluster rejects the write, or if a
+    /// service hasn't accepted an earlier request yet and the new request doesn't supersede it.
     pub async fn sync(&self, known: &Resource, mut request: OperationRequest) -> Result<(), ServiceError> {
         request.initiated_by.username.clone_from(&self.requester);
         operation::bound_reason(&mut request);
         self.request_operation(known, |_| Ok(request.clone())).await
     }
 
-    /// Requests a rollback to a sync in the history. Defaults to the sync before the last one.
+    /// Requests a rollback to a sync in the history. The default is the sync before the last one.
     ///
     /// # Errors
     ///
-    /// Returns an error for the same reasons as [`Self::sync`], and if the history doesn't contain the sync
-    /// or the Application is automatically synced.
+    /// Returns an error for the same reasons as [`Self::sync`]. Also returns an error if the history doesn't
+    /// contain the sync or the Application is automatically synced.
     pub async fn rollback(
         &self,
         known: &Resource,
@@ -68,7 +68,7 @@ impl DirectClient {
         self.request_operation(known, build).await
     }
 
-    /// Writes a requested operation. If another operation seems to be running, waits briefly for it to
+    /// Writes a requested operation. If another operation appears to be running, waits briefly for it to
     /// finish.
     async fn request_operation(
         &self,
@@ -89,7 +89,7 @@ impl DirectClient {
         }
     }
 
-    /// Requests termination of the running operation by setting its phase, as Argo CD does.
+    /// Requests the termination of the running operation by setting its phase, as in Argo CD.
     ///
     /// # Errors
     ///
@@ -98,12 +98,12 @@ impl DirectClient {
         self.update_resource(known, |now| with_termination(now, SystemClock.now().into())).await.map(drop)
     }
 
-    /// Requests a comparison. Renders manifests from scratch if `hard` is set, or if an earlier request
-    /// demands it. The comparison is done when the annotation has been removed.
+    /// Requests a comparison. Renders the manifests from scratch if `hard` is set or if an earlier request
+    /// requires it. The comparison has finished once the annotation is removed.
     ///
     /// # Errors
     ///
-    /// Returns an error if services ignore the application, or if the cluster rejects the write.
+    /// Returns an error if services ignore the Application, or if the cluster rejects the write.
     pub async fn refresh(&self, known: &Resource, hard: bool) -> Result<(), ServiceError> {
         let level = if hard { HARD_REFRESH } else { "normal" };
         let build = |now: &Resource| {
@@ -129,8 +129,8 @@ impl DirectClient {
     ///
     /// # Errors
     ///
-    /// Returns an error if the Application is already being deleted with another policy, if services ignore
-    /// it, or if the cluster rejects the deletion.
+    /// Returns an error if the Application is already being deleted with a different policy, if services
+    /// ignore it, or if the cluster rejects the deletion.
     pub async fn delete(
         &self,
         known: &Resource,
@@ -149,7 +149,7 @@ impl DirectClient {
             if now.is_deleting() {
                 return Ok(());
             }
-            // Another client may have written finalizers for a different policy since the read, so the
+            // Another client may have written finalizers for a different policy in the meantime, so the
             // deletion is bound to the version that was read.
             let request = DeleteRequest {
                 gvk: managed_kind::<ApplicationKind>(),
@@ -174,7 +174,7 @@ impl DirectClient {
     }
 
     /// Writes the resource that `build` derives from the current one, unless `build` returns `None`. Returns
-    /// the resulting resource.
+    /// the resource as it is after the write.
     async fn update_resource(
         &self,
         known: &Resource,
@@ -200,12 +200,12 @@ impl DirectClient {
     }
 }
 
-/// Returns true if the service has accepted the operation that an Application requests, if any: the operation
-/// has an ID, or the status refers to the operation. Replacing an operation before it is accepted would lose
-/// it without a trace.
+/// Returns true if the service has accepted the operation that an Application requests, or if there is no
+/// such operation. An operation has been accepted if it has an ID or if the status refers to it. Replacing an
+/// operation before it is accepted would lose it without a trace.
 pub fn is_operation_accepted(application: &Application) -> bool {
     let Some(request) = &application.operation else { return true };
-    // Other clients can write the Terminating phase without waiting for the service.
+    // Other clients may write the phase `Terminating` without waiting for the service.
     let is_accepted = |state: &OperationState| {
         let is_open = state.finished_at.is_none() && state.phase != OperationPhase::Terminating;
         is_open && operation::is_same_request(&state.operation, request)
@@ -226,8 +226,8 @@ fn with_operation(now: &Resource, request: &OperationRequest) -> Result<Option<O
     Ok(Some(object))
 }
 
-/// Checks for reasons that would make a service reject the operation, because the service reports a rejection
-/// only in the status.
+/// Checks for reasons why a service would reject the operation. The service itself only reports a rejection
+/// in the status.
 fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), ServiceError> {
     let (application, name) = (&now.application, now.key());
     if let Some(reason) = refresh::skip_reason(application) {
@@ -253,7 +253,7 @@ fn check_can_start(now: &Resource, request: &OperationRequest) -> Result<(), Ser
     supersede::accept_request(&mut taken, request, (policy, false), SystemClock.now()).map_err(refused_error)
 }
 
-/// Returns true if an operation is rejected because another one is running.
+/// Returns true if an operation must be rejected because another one is running.
 fn is_blocked_by_operation(now: &Resource, request: &OperationRequest) -> bool {
     let mut request = request.clone();
     let Ok(policy) = supersede::take_policy(&mut request) else { return false };
@@ -262,8 +262,8 @@ fn is_blocked_by_operation(now: &Resource, request: &OperationRequest) -> bool {
     matches!(received, Err(BusyError::InProgress(_)))
 }
 
-/// Returns the resource with a request to terminate its operation, or `None` if termination was already
-/// requested.
+/// Returns the resource with a request to terminate its operation, or `None` if the termination has already
+/// been requested.
 fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceError> {
     let nothing = || refused_error("Unable to terminate operation. No operation is in progress");
     let request = now.object.pointer("/operation").ok_or_else(nothing)?.clone();
@@ -281,7 +281,7 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
                 .for_each(|state| drop(state.insert("phase".to_owned(), phase.clone())));
             state
         }
-        // The service hasn't reported the operation yet.
+        // The service hasn't reported this operation yet.
         None => json!({"operation": request, "phase": phase, "startedAt": at}),
     };
     let mut object = now.object.clone();
@@ -292,8 +292,8 @@ fn with_termination(now: &Resource, at: Time) -> Result<Option<Object>, ServiceE
     Ok(Some(object))
 }
 
-/// Returns the resource with a request to retry its failed deletion immediately, or `None` if the deletion
-/// hasn't failed or the retry was already requested.
+/// Returns the resource with a request to retry its failed deletion immediately. Returns `None` if the
+/// deletion hasn't failed or if the retry has already been requested.
 fn with_deletion_retry(now: &Resource) -> Option<Object> {
     let is_requested = now.object.annotation(REFRESH_ANNOTATION).is_some();
     (deletion::has_failed_deletion(&now.application) && !is_requested).then(|| {

@@ -1,4 +1,4 @@
-//! Application resources, and how they are printed without credentials.
+//! Application resources. Credentials are removed before a resource is printed.
 
 use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
@@ -9,10 +9,11 @@ use tidegate_model::argo::{Application, ApplicationSource};
 use crate::applications::store::AppKey;
 use crate::applications::store::kubernetes::parse_application;
 
-/// Field with a repository URL, which can contain credentials.
+/// Field with a repository URL, which may contain credentials.
 const REPO_URL_FIELD: &str = "repoURL";
 
-/// Application and its resource. Printed as it is in the cluster, but without credentials and managed fields.
+/// An Application together with its resource. It is printed as it is in the cluster, but without credentials
+/// and managed fields.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Resource {
     /// Parsed Application without credentials.
@@ -47,7 +48,7 @@ impl Resource {
         format!("{}/{}", self.object.namespace(), self.object.name())
     }
 
-    /// Returns the syncs in the Application's history as an array for printing.
+    /// Returns the syncs in the Application's history as an array that can be printed.
     pub fn history(&self) -> Value {
         let history = self.redacted_value().pointer("/status/history").cloned();
         history.unwrap_or_else(|| Value::Array(Vec::new()))
@@ -69,7 +70,7 @@ impl Resource {
 }
 
 /// Removes credentials from all repository URLs. Also removes the credentials in `secret` from all other
-/// texts, because `kubectl apply` stores a copy of the desired state.
+/// text, because `kubectl apply` stores a copy of the desired state.
 fn redact_credentials(value: &mut Value, secret: &[&str]) {
     match value {
         Value::String(text) => {

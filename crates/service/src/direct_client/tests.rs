@@ -31,7 +31,7 @@ async fn live_application(cluster: &Arc<dyn Cluster>) -> Value {
     found.unwrap().as_value().clone()
 }
 
-/// Writes to the resource as its service or another user would.
+/// Writes to the resource in the same way as its service or another user.
 async fn update_application(cluster: &Arc<dyn Cluster>, change: impl FnOnce(&mut Value)) {
     let mut now = live_application(cluster).await;
     change(&mut now);
@@ -132,7 +132,7 @@ async fn a_request_that_the_service_would_refuse_is_refused_without_a_write() {
         assert!(reason.contains("is skipped"), "{reason}");
     }
     assert_eq!(live_application(&cluster).await, before);
-    // A document with a field of the wrong type isn't synced.
+    // A document that contains a field of the wrong type isn't synced.
     update_application(&cluster, |app| {
         app["metadata"]["annotations"] = json!({});
         app["spec"]["project"] = json!(7);
@@ -176,7 +176,7 @@ async fn a_deletion_records_its_policy_and_its_requester() {
     assert!(app["metadata"]["deletionTimestamp"].is_string());
     let requester = app["metadata"]["annotations"]["tidegate.dev/deletion-requested-by"].as_str().unwrap();
     assert!(requester.contains("\"ann\"") && requester.contains("it is withdrawn"), "{requester}");
-    // The Application is being deleted with that policy, which can no longer change.
+    // The Application is already being deleted with that policy, which can no longer be changed.
     let known = direct.find_one("web").await.unwrap();
     direct.delete(&known, (Cascade::Background, false), "").await.unwrap();
     let reason = refusal_message(direct.delete(&known, (Cascade::Orphan, false), "").await);

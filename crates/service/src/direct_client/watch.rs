@@ -1,4 +1,4 @@
-//! Applications that a command is waiting for. They are read when a watch reports a change.
+//! Applications for which a command is waiting. They are read when a watch reports a change.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,21 +18,21 @@ use crate::applications::store::kubernetes::resource_client::managed_kind;
 use crate::error::ServiceError;
 use crate::notices::Notices;
 
-/// Delays before Applications are listed again after a watch failure.
+/// Delays before listing the Applications again after a watch has failed.
 const RETRY_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(5) };
 /// Polling interval if watching is forbidden.
 const READ_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum time between two checks if nothing changes, so that the user gets a message during a longer wait.
+/// Maximum time between checks if nothing changes, so that the user gets a message during a longer wait.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Watch event, with the namespace of its watch. `None` represents the watch of all namespaces.
+/// A watch event, with the namespace of the watch. `None` represents the watch for all namespaces.
 type NamespaceEvent = (Option<String>, ScopeChange);
 
 /// Watched applications.
 pub struct ApplicationWatch<'a> {
     client: &'a DirectClient,
-    /// Names of the Applications. Empty for all.
+    /// Names of the Applications; empty for all Applications.
     names: Vec<String>,
     resources: BTreeMap<AppKey, Resource>,
     /// Changed Applications that couldn't be read yet.
@@ -40,19 +40,19 @@ pub struct ApplicationWatch<'a> {
     /// Source of changes. `None` before the first read.
     changes: Option<ChangeSource>,
     notices: &'a dyn Notices,
-    /// True while the watch is failing, after the user was notified.
+    /// True if the watch is failing and the user was notified.
     is_failing: bool,
 }
 
 enum ChangeSource {
     Watch(SelectAll<BoxStream<'static, NamespaceEvent>>),
-    /// Watching is forbidden, so Applications are read at intervals.
+    /// Watching is forbidden, so Applications are read at regular intervals.
     Polling,
 }
 
 impl DirectClient {
-    /// Watches Applications by name, or all Applications if `names` is empty. `notices` receives a warning
-    /// when the watch fails.
+    /// Watches the Applications with the given names, or all Applications if `names` is empty. `notices`
+    /// receives a warning if the watch fails.
     pub fn watch<'a>(&'a self, names: &[String], notices: &'a dyn Notices) -> ApplicationWatch<'a> {
         ApplicationWatch {
             client: self,
@@ -84,7 +84,7 @@ impl ApplicationWatch<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the Applications are no longer readable.
+    /// Returns an error if the Applications can no longer be read.
     pub async fn wait_for_change(&mut self) -> Result<(), ServiceError> {
         if !self.stale.is_empty() {
             tokio::time::sleep(READ_INTERVAL).await;
@@ -123,7 +123,7 @@ impl ApplicationWatch<'_> {
                 (_, ScopeChange::Failing(error)) if !error.kind.is_transient() => {
                     return Err(self.client.cluster_error(&error));
                 }
-                // The watch is retried automatically.
+                // The watch is restarted automatically.
                 (_, ScopeChange::Failing(error)) => {
                     if !std::mem::replace(&mut self.is_failing, true) {
                         let error = self.client.cluster_error(&error);
@@ -152,7 +152,7 @@ impl ApplicationWatch<'_> {
         self.is_selected(&key) && known != Some(object.resource_version())
     }
 
-    /// Returns the Applications whose known state is outdated. `objects` are all Applications in the
+    /// Returns the Applications whose last read state is outdated. `objects` contains all Applications in the
     /// namespace, or in all namespaces.
     fn find_stale(&self, namespace: Option<&str>, objects: &[Object]) -> BTreeSet<AppKey> {
         let listed: BTreeSet<AppKey> = objects.iter().map(AppKey::of_object).collect();
@@ -174,7 +174,7 @@ impl ApplicationWatch<'_> {
         Ok(())
     }
 
-    /// Reads changed Applications again, because the state in an event can be older than the resource.
+    /// Reads changed Applications again, because the state in an event may be older than the resource.
     async fn read_stale(&mut self, stale: BTreeSet<AppKey>) -> Result<(), ServiceError> {
         for key in stale {
             match self.client.get(&key).await {
@@ -190,7 +190,7 @@ impl ApplicationWatch<'_> {
         Ok(())
     }
 
-    /// Opens one watch for each namespace that occurs in the names, or a single watch for all namespaces.
+    /// Opens one watch for each namespace in the names, or a single watch for all namespaces.
     fn open_streams(&self) -> SelectAll<BoxStream<'static, NamespaceEvent>> {
         let reach = &self.client.resource_client.scope.namespaces;
         let by_name = self.names.iter().filter_map(|name| name.split_once('/'));

@@ -1,4 +1,4 @@
-//! Preview of an Application's deletion. Field names are a stable interface.
+//! Preview of an Application's deletion. The field names are a stable interface.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -8,47 +8,48 @@ use tidegate_model::{Action, Phase, Plan, Task, Warning};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPlan {
-    /// True if the deletion removes the Application's document from the apps folder.
+    /// True if the deletion also removes the Application's document from the apps folder.
     #[serde(default)]
     pub removes_file: bool,
     /// Objects to delete and hooks to run, in order.
     pub steps: Vec<DeletionStep>,
-    /// Objects that are kept, with the reasons.
+    /// Objects that are kept, each with the reason.
     #[serde(rename = "remaining")]
     pub stays: Vec<DeletionStep>,
-    /// Findings. An error prevents the deletion.
+    /// Warnings and errors. An error prevents the deletion.
     pub warnings: Vec<Warning>,
 }
 
-/// Object to delete, hook to run, or object to keep.
+/// An object to delete, a hook to run, or an object to keep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "DeletionObject")]
 pub struct DeletionStep {
-    /// `PreDelete`, `Sync` (when objects are deleted) or `PostDelete`.
+    /// `PreDelete`, `Sync` (the phase in which objects are deleted) or `PostDelete`.
     pub phase: Phase,
-    /// Wave within the phase, as in the object's `sync-wave` annotation. The highest wave is deleted first.
+    /// Wave within the phase, as in the object's `sync-wave` annotation. Waves are deleted starting with the
+    /// highest.
     pub wave: i64,
-    /// API group. Empty for the core API.
+    /// API group; empty for the core API.
     pub group: String,
     /// Kind.
     pub kind: String,
-    /// Namespace. Empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// Name.
     pub name: String,
     /// True for a hook. Hooks are run, not deleted.
     #[serde(rename = "isHook")]
     pub hook: bool,
-    /// True if the deletion needs a confirmation.
+    /// True if the deletion requires confirmation.
     #[serde(default)]
     pub needs_confirmation: bool,
-    /// Reason for deleting or keeping the object.
+    /// Reason why the object is deleted or kept.
     pub reason: String,
 }
 
 impl DeletionPlan {
-    /// Converts a deletion plan.
+    /// Converts the plan of a deletion.
     pub fn from_plan(plan: &Plan) -> Self {
         let numbers = plan.wave_numbers(true);
         let steps = plan.waves.iter().flat_map(|wave| {

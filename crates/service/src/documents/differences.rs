@@ -6,25 +6,25 @@ use serde_json::Value;
 use tidegate_executor::effects::{ObjectDifference, ObjectStatus};
 use tidegate_model::Warning;
 
-/// Differences between objects and their manifests, with masked Secret values.
+/// Differences between objects and their manifests. Secret values are masked.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct Differences {
-    /// Objects in sync order.
+    /// Objects, in sync order.
     pub objects: Vec<DifferingObject>,
-    /// Findings.
+    /// Warnings that were found during the comparison.
     pub warnings: Vec<Warning>,
 }
 
-/// Differences of one object.
+/// An object, and how it differs from its manifest.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct DifferingObject {
-    /// API group. Empty for the core API.
+    /// API group; empty for the core API.
     pub group: String,
     /// API version.
     pub version: String,
     /// Kind.
     pub kind: String,
-    /// Namespace. Empty for cluster-scoped objects.
+    /// Namespace; empty for cluster-scoped objects.
     pub namespace: String,
     /// Name.
     pub name: String,
@@ -32,18 +32,18 @@ pub struct DifferingObject {
     pub status: &'static str,
     /// True if the object's annotations exclude it from the sync status.
     pub ignored: bool,
-    /// Different fields.
+    /// Fields that differ.
     pub changes: Vec<ChangedField>,
     /// Reason why the API server rejects the manifest.
     pub error: Option<String>,
-    /// True if the changes are estimated.
+    /// True if the changes are only an estimate.
     pub estimate: bool,
 }
 
-/// A different field.
+/// A field that differs.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct ChangedField {
-    /// JSON pointer to the field. Empty for the whole object.
+    /// JSON pointer to the field; empty for the whole object.
     pub path: String,
     /// Current value.
     pub before: Option<Value>,

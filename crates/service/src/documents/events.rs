@@ -11,28 +11,28 @@ use tidegate_model::{ObjectKey, OperationId, OperationOutcome, Requester, Timest
 
 use super::log_entries;
 
-/// Event with its sequence number.
+/// An event, with its sequence number.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub struct EventDocument {
     /// The operation.
     pub operation: OperationId,
     /// The operation's application.
     pub app: String,
-    /// Sequence number of the event. Increases within an operation, but with gaps.
+    /// Sequence number of the event. It increases within an operation, but there may be gaps.
     pub sequence: u64,
     /// Kind of event, in one word.
     pub kind: &'static str,
-    /// Time of the event. Absent for a few events that follow the previous event closely.
+    /// Time of the event; absent for a few events that closely follow another event.
     pub at: Option<Timestamp>,
     /// Human-readable description.
     pub text: String,
-    /// Object that the event concerns.
+    /// Object to which the event applies.
     pub object: Option<ObjectKey>,
     /// Additional details.
     pub details: Value,
 }
 
-/// Returns the documents of events.
+/// Returns the documents for the given events.
 pub fn documents(events: &[Event]) -> Vec<EventDocument> {
     events.iter().map(EventDocument::from).collect()
 }
@@ -95,7 +95,7 @@ fn event_object(what: &EventKind) -> Option<&ObjectKey> {
     }
 }
 
-/// Describes an event in human-readable form.
+/// Describes the event in human-readable form.
 fn describe_event(what: &EventKind) -> String {
     match what {
         EventKind::Accepted => "accepted".to_owned(),
@@ -165,7 +165,7 @@ fn with_message(what: &str, message: &str) -> String {
     if message.is_empty() { what.to_owned() } else { format!("{what}: {message}") }
 }
 
-/// Returns the additional details of an event, with stable names.
+/// Returns the event's additional details, under stable names.
 fn event_details(what: &EventKind) -> Value {
     match what {
         EventKind::Planned { waves, tasks } => json!({"waves": waves, "objects": tasks}),

@@ -1,19 +1,18 @@
-//! Filter for lists of operations, shared by the command line and the API.
+//! Filter for lists of operations, used by the command line and the API.
 
 use tidegate_application::operation::REVISION_SEPARATOR;
 use tidegate_model::{OperationOutcome, Requester, Timestamp};
 
 use super::SummaryDocument;
 
-/// Conditions that an operation must satisfy. All conditions must match, and an unknown property never
-/// matches.
+/// Conditions that an operation must satisfy. All of them must match. An unknown property never matches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
-    /// Outcomes to include. Empty for all.
+    /// Outcomes to include; empty for all outcomes.
     pub outcomes: Vec<OperationOutcome>,
-    /// Earliest start time, inclusive.
+    /// Earliest start time (inclusive).
     pub since: Option<Timestamp>,
-    /// Latest start time, exclusive.
+    /// Latest start time (exclusive).
     pub until: Option<Timestamp>,
     /// Prefix of the revision.
     pub revision: Option<String>,
@@ -25,7 +24,7 @@ impl Filter {
     /// Returns true if an operation satisfies the filter.
     pub fn matches(&self, one: &SummaryDocument) -> bool {
         let Self { outcomes, since, until, revision, requester } = self;
-        // An operation with several sources has several revisions.
+        // An operation with several sources has several revisions, any of which may match.
         let begins_like = |wanted: &String| {
             one.revision.as_ref().is_some_and(|is| {
                 is.starts_with(wanted.as_str())
@@ -42,8 +41,8 @@ impl Filter {
     }
 }
 
-/// Returns true if an operation was requested by `by`. For a deletion, the record contains the requester
-/// together with the deleted object.
+/// Returns true if `by` requested the operation. For a deletion, the requester in the record also contains
+/// the deleted object.
 fn is_requested_by(initiated_by: &str, by: &str) -> bool {
     initiated_by == by || Requester::deletion_requester(initiated_by) == Some(by)
 }
@@ -130,7 +129,7 @@ mod tests {
         ] {
             assert_eq!(filter.matches(&known), is_taken, "{filter:?}");
         }
-        // The outcome and the requester can both be unknown.
+        // Both the outcome and the requester may be unknown.
         let unknown = summary_document("", "");
         assert!(none().matches(&unknown));
         assert!(!Filter { revision: text(""), ..none() }.matches(&unknown));

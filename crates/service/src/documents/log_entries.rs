@@ -1,4 +1,4 @@
-//! Recorded events of an operation, as shown by `ops log` and the API. The documents are a stable interface,
+//! An operation's recorded events, as shown by `ops log` and the API. The documents are a stable interface,
 //! described in `docs/reference/json-output.md`, and don't depend on internal names.
 
 pub(super) mod details;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use tidegate_lifecycle::operation::{ClaimEvent, DeadlineScope, OperationEvent, Verdict};
 use tidegate_model::{Override, Plan, Requester, StoredPlanRef, TaskId, Timestamp, WaveNumbers};
 
-/// Recorded event with its position in the log.
+/// A recorded event, with its position in the log.
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "RecordedEvent")]
 pub struct LogEntryDocument<'a> {
@@ -17,16 +17,16 @@ pub struct LogEntryDocument<'a> {
     pub sequence: u64,
     /// Kind of event, in one word.
     pub kind: &'static str,
-    /// Time of the event, if recorded.
+    /// Time of the event, if it was recorded.
     pub at: Option<Timestamp>,
     /// Human-readable description.
     pub text: String,
     object: Option<ObjectDocument<'a>>,
-    /// Additional details. Their fields depend on the kind.
+    /// Additional details. Their fields depend on the kind of event.
     pub details: Value,
 }
 
-/// Object that an event concerns.
+/// Object to which an event applies.
 #[derive(Debug, Serialize, JsonSchema)]
 struct ObjectDocument<'a> {
     group: &'a str,
@@ -70,7 +70,7 @@ pub fn documents(first: u64, events: &[OperationEvent]) -> Vec<LogEntryDocument<
         .collect()
 }
 
-/// Describes an event in human-readable form.
+/// Describes the event in human-readable form.
 fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
     let name = |task: &TaskId| object_name(*task, plan);
     match event {
@@ -145,14 +145,14 @@ fn describe_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
     }
 }
 
-/// Describes a stored plan: `executes plan 3f2a9c41d07b of 2026-11-25T10:00:00Z, approved by ann`.
+/// Describes a stored plan, such as `executes plan 3f2a9c41d07b of 2026-11-25T10:00:00Z, approved by ann`.
 pub(super) fn describe_stored_plan(plan: &StoredPlanRef) -> String {
     let approvals = plan.approvals.iter().map(|approval| format!(", {}", approval.describe()));
     let (hash, made_at) = (plan.hash.short(), plan.made_at);
     format!("executes plan {hash} of {made_at}{}", approvals.collect::<String>())
 }
 
-/// Describes a decision about a task: `ann skips Deployment shop/api: the database is unreachable`.
+/// Describes a decision about a task, such as `ann skips Deployment shop/api: the database is unreachable`.
 pub(super) fn describe_override(name: &str, what: Override, by: &str, reason: &str) -> String {
     let what = match what {
         Override::Skip => format!("{by} skips {name}"),
@@ -176,7 +176,7 @@ fn describe_claim(news: &ClaimEvent) -> String {
     }
 }
 
-/// Describes an event of one task, as [`describe_event`] does.
+/// Describes an event of a single task, in the same way as [`describe_event`].
 fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
     let name = |task: &TaskId| object_name(*task, plan);
     match event {
@@ -234,7 +234,7 @@ fn describe_task_event(event: &OperationEvent, plan: Option<&Plan>) -> String {
             let bytes: usize = logs.iter().map(|log| log.text.len()).sum();
             with_message(&name(task), &format!("stored the last {bytes} bytes of its logs"), reason)
         }
-        // All other events concern the whole operation.
+        // All other events apply to the whole operation.
         other => details::event_kind(other).to_owned(),
     }
 }
@@ -243,7 +243,7 @@ fn with_message(who: &str, what: &str, message: &str) -> String {
     if message.is_empty() { format!("{who}: {what}") } else { format!("{who}: {what}: {message}") }
 }
 
-/// Returns the name of a task's object. For a hook, adds the phase, because a hook can run in several phases.
+/// Returns the name of a task's object. For a hook, adds the phase, because a hook may run in several phases.
 fn object_name_in_phase(id: TaskId, plan: Option<&Plan>) -> String {
     match plan.and_then(|plan| plan.task(id)).filter(|task| task.is_hook()) {
         Some(task) => format!("{} hook {}", task.phase, task.key()),

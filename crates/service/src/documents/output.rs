@@ -6,23 +6,23 @@ use serde::{Deserialize, Serialize};
 use tidegate_executor::{Output, OutputSource};
 use tidegate_model::{ObjectKey, Timestamp};
 
-/// Line of hook output, or a note about it.
+/// A line of hook output, or a note about the output.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OutputDocument {
     /// Kind of the item.
     pub kind: OutputKind,
-    /// The hook. Absent if the item concerns all hooks.
+    /// The hook; absent if the item applies to all hooks.
     pub hook: Option<ObjectKey>,
-    /// Pod of the hook. Absent for a note.
+    /// Pod that belongs to the hook; absent for a note.
     pub pod: Option<String>,
-    /// Container in the pod. Absent for a note.
+    /// Container in the pod; absent for a note.
     pub container: Option<String>,
     /// Time of the line.
     pub at: Option<Timestamp>,
     /// Number of omitted lines.
     pub lines: Option<u64>,
-    /// The line as written, or the note. Secret values of the operation are masked.
+    /// The line as it was written, or the note. The operation's Secret values are masked.
     pub text: String,
 }
 
@@ -30,11 +30,11 @@ pub struct OutputDocument {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum OutputKind {
-    /// Line written by a container.
+    /// A line that a container has written.
     Line,
     /// Lines were omitted because the receiver was too slow.
     Omitted,
-    /// Note that explains why output is missing.
+    /// A note that explains why output is missing.
     Note,
 }
 

@@ -1,4 +1,4 @@
-//! Documents that describe plans. Field names are a stable interface, documented in
+//! Documents that describe plans. Their field names are a stable interface, documented in
 //! `docs/reference/json-output.md`.
 
 use schemars::JsonSchema;
@@ -11,9 +11,9 @@ use crate::summaries::PlanSummary;
 #[derive(Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Plan")]
 pub struct PlanDocument<'a> {
-    /// Waves in order.
+    /// Waves, in order.
     waves: Vec<WaveDocument<'a>>,
-    /// Findings.
+    /// Warnings that were found during planning.
     warnings: &'a [Warning],
 }
 
@@ -24,10 +24,10 @@ struct WaveDocument<'a> {
     phase: Phase,
     /// Wave number within the phase, as in the objects' `sync-wave` annotations.
     wave: i64,
-    /// Gates of the wave. Absent if there are none.
+    /// Gates of the wave; absent if there are none.
     #[serde(skip_serializing_if = "<[String]>::is_empty")]
     gates: &'a [String],
-    /// Tasks of the wave.
+    /// Tasks in the wave.
     tasks: Vec<TaskDocument<'a>>,
 }
 
@@ -42,13 +42,13 @@ struct TaskDocument<'a> {
     name: &'a str,
     /// `create`, `apply`, `replace`, `prune`, `prune-skipped` or `unchanged`.
     action: &'static str,
-    /// Details of the hook, if the task is one.
+    /// Details of the hook, if the task is a hook.
     hook: Option<HookDocument<'a>>,
     /// Reason for the action.
     reason: &'a str,
     /// True if the object may belong to another application.
     is_ownership_uncertain: bool,
-    /// Source of the health assessment. Absent if it wasn't determined, as in the log.
+    /// Source of the health rule; absent if it wasn't determined, as in the log.
     #[serde(skip_serializing_if = "Option::is_none")]
     health: Option<Option<&'static str>>,
 }
@@ -64,25 +64,25 @@ struct HookDocument<'a> {
     runner: Option<&'a str>,
 }
 
-/// A stored plan with its status.
+/// A stored plan, with its summary.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "PlanDetails")]
 pub struct StoredPlanDocument<'a> {
     #[serde(flatten)]
     line: &'a PlanSummary,
-    /// Plan content with masked Secret values.
+    /// Content of the plan. Secret values are masked.
     plan: PlanDocument<'a>,
 }
 
-/// Returns the document of a stored plan.
+/// Returns the document for a stored plan.
 pub fn stored_plan_document<'a>(line: &'a PlanSummary, plan: &'a Plan) -> StoredPlanDocument<'a> {
     StoredPlanDocument { line, plan: plan_document(plan, &WaveNumbers::default(), &[]) }
 }
 
-/// Returns the document of a plan.
+/// Returns the document for a plan.
 ///
-/// Waves have the numbers shown to users. `judges` are the sources of health assessment for the tasks'
+/// Waves have the numbers that users see. `judges` contains the sources of the health rules for the tasks'
 /// objects, in task order.
 pub fn plan_document<'a>(
     plan: &'a Plan,

@@ -1,5 +1,5 @@
-//! Complete record of one operation, to attach to an incident or a change request: JSON for programs, and a
-//! self-contained human-readable page.
+//! Complete record of one operation, to attach to an incident or a change request. It is available as JSON
+//! for programs and as a self-contained HTML page for people.
 
 mod logs;
 pub(super) mod markup;
@@ -22,25 +22,25 @@ use crate::control::protocol::OperationDetails;
 
 pub use logs::{AttemptLog, hook_logs as attempt_logs};
 
-/// Document type in the field `record`. Readers use it to choose a parser.
+/// Document type in the `record` field. Readers use it to choose a parser.
 const RECORD_TYPE: &str = "tidegate.dev/operation/v1";
 
-/// An operation with all its recorded events.
+/// An operation, with all its recorded events.
 #[derive(Clone, Debug)]
 pub struct Record {
-    /// Status and the reasons for it.
+    /// Status, and the reasons for it.
     pub details: OperationDetails,
-    /// Recorded events in order.
+    /// Recorded events, in order.
     pub events: Vec<OperationEvent>,
-    /// Sequence number of the first event. Greater than 1 if older events were compacted.
+    /// Sequence number of the first event. It is greater than 1 if older events were compacted.
     pub first_sequence: u64,
-    /// Description of damage in the log.
+    /// Description of the damage to the log, if any.
     pub damage: Option<String>,
-    /// Time when the record was read.
+    /// Time at which the record was read.
     pub read_at: Timestamp,
 }
 
-/// Record of an operation for programs.
+/// An operation's record, for programs.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "OperationRecord")]
@@ -51,25 +51,25 @@ pub struct RecordDocument<'a> {
     exported_at: Timestamp,
     /// Version of Tidegate that exported the record.
     tidegate_version: &'static str,
-    /// Operation status, as printed by `ops show`.
+    /// The operation's status, as printed by `ops show`.
     operation: &'a OperationView,
-    /// True if a process is running the operation. Absent if unknown.
+    /// True if a process is running the operation; absent if this can't be determined.
     is_running: Option<bool>,
     /// Reasons for the status, as printed by `explain`.
     explanation: &'a ExplanationDocument,
-    /// Request and requester: the details of the first event. Absent if that event was compacted.
+    /// Request and requester, from the details of the first event; absent if that event was compacted.
     request: Option<Value>,
-    /// Newest plan. Absent if there is no plan yet or it was compacted.
+    /// Newest plan; absent if there is no plan yet or if it was compacted.
     plan: Option<PlanDocument<'a>>,
     /// All recorded events, as printed by `ops log`.
     events: Vec<LogEntryDocument<'a>>,
-    /// Last output of failed hooks' containers, in every attempt.
+    /// Last output of failed hooks' containers, in each attempt.
     logs: Vec<AttemptLog>,
     /// Number of compacted events.
     compacted_events: u64,
-    /// Summary, as printed by `ops list`, if all events of the operation were compacted.
+    /// Summary, as printed by `ops list`, if all of the operation's events were compacted.
     summary: Option<&'a SummaryDocument>,
-    /// Description of damage in the log.
+    /// Description of the damage to the log, if any.
     damage: Option<&'a str>,
 }
 
@@ -95,7 +95,7 @@ impl Record {
         }
     }
 
-    /// Returns the human-readable page: HTML without scripts or links that doesn't load anything.
+    /// Returns the page for people. It is HTML without scripts or links, and doesn't load anything.
     pub fn render_page(&self) -> String {
         page::render_page(self)
     }

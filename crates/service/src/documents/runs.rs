@@ -1,5 +1,5 @@
 //! Documents that describe rollouts and deletions of ApplicationSets: summary, status and complete record.
-//! Field names are a stable interface, documented in `docs/reference/json-output.md`.
+//! Their field names are a stable interface, documented in `docs/reference/json-output.md`.
 
 mod deletion;
 mod last_operations;
@@ -20,21 +20,21 @@ pub use page::{NO_STEP, describe_approval, describe_step_number, describe_step_s
 pub use run_events::RunEvent;
 pub use waits::WaitSpan;
 
-/// Document type in the field `record`. Readers use it to choose a parser.
+/// Document type in the `record` field. Readers use it to choose a parser.
 const RECORD: &str = "tidegate.dev/run/v1";
 
-/// Kind of run that an ApplicationSet can have.
+/// Kind of a run of an ApplicationSet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RunKind {
-    /// Brings the Applications to their targets, step by step.
+    /// Brings Applications to their targets, step by step.
     Rollout,
-    /// Deletes or orphans Applications, in order or all at once.
+    /// Deletes or orphans Applications, either in order or all at once.
     Deletion,
 }
 
 impl RunKind {
-    /// Returns the word for lists.
+    /// Returns the word to use in lists.
     pub fn word(self) -> &'static str {
         match self {
             Self::Rollout => "rollout",
@@ -43,7 +43,7 @@ impl RunKind {
     }
 }
 
-/// Summary of one rollout or deletion of an ApplicationSet.
+/// Summary of a rollout or deletion of an ApplicationSet.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunSummary {
@@ -51,62 +51,64 @@ pub struct RunSummary {
     pub id: StreamId,
     /// Kind of the run.
     pub kind: RunKind,
-    /// The ApplicationSet, as `namespace/name`. It may no longer exist. Like all optional fields here, `None`
-    /// if the summary is lost.
+    /// The ApplicationSet, as `namespace/name`. It may no longer exist. Like all optional fields here, this
+    /// is `None` if the summary was lost.
     #[serde(rename = "applicationSet")]
     pub set: Option<String>,
-    /// Outcome. `None` while unfinished. `Completed`, `Failed`, `RolledBack`, `Superseded`, `Terminated` or
-    /// `Error` for a rollout; `Completed`, `Failed`, `Terminated` or `Error` for a deletion.
+    /// Outcome. `None` if the run hasn't finished. `Completed`, `Failed`, `RolledBack`, `Superseded`,
+    /// `Terminated` or `Error` for a rollout; `Completed`, `Failed`, `Terminated` or `Error` for a deletion.
     #[serde(rename = "outcome")]
     pub end: Option<String>,
-    /// True if a person paused it.
+    /// True if a person has paused the run.
     pub paused: bool,
     /// Status, or the reason for the outcome.
     pub message: String,
-    /// Start time. If the summary is lost, this is the time in the ID.
+    /// Start time. If the summary was lost, this is the time in the ID.
     pub started_at: Timestamp,
-    /// End time. `None` while unfinished.
+    /// End time. `None` if the run hasn't finished.
     pub finished_at: Option<Timestamp>,
-    /// Requester. `None` if unknown.
+    /// Requester. `None` if it wasn't recorded.
     #[serde(rename = "initiatedBy")]
     pub by: Option<String>,
-    /// Reason. `None` if none was given.
+    /// Reason. `None` if there is no reason.
     pub reason: Option<String>,
-    /// Digest that identifies a rollout's targets within the ApplicationSet. `None` for a deletion.
+    /// Digest that identifies a rollout's targets among those of the same ApplicationSet. `None` for a
+    /// deletion.
     pub targets: Option<Digest>,
-    /// Distinct target revisions of the Applications in a rollout's steps. If there are many, only the first
-    /// few.
+    /// Distinct target revisions of the Applications in a rollout's steps. If there are many, this only
+    /// contains the first few.
     pub revisions: Vec<String>,
-    /// Number of finished steps of a rollout. `None` for a deletion.
+    /// Number of a rollout's steps that have finished. `None` for a deletion.
     pub steps_passed: Option<u32>,
-    /// Total number of steps of a rollout. `None` for a deletion.
+    /// Total number of a rollout's steps. `None` for a deletion.
     pub steps: Option<u32>,
     /// Number of Applications that are Healthy, deleted or orphaned.
     pub done: u32,
-    /// Number of skipped Applications of a rollout, which aren't counted in `done`. `None` for a deletion.
+    /// Number of Applications that a rollout has skipped. They are not included in `done`. `None` for a
+    /// deletion.
     pub skipped: Option<u32>,
     /// Number of Applications in the steps.
     pub applications: u32,
-    /// Description of damage in the log.
+    /// Description of the damage to the log, if any.
     pub damage: Option<String>,
 }
 
-/// Status or outcome of a rollout or a deletion, with everything that people have decided.
+/// Status or outcome of a rollout or deletion, with all decisions that people have made.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunDetails {
     /// Summary of the run.
     #[serde(flatten)]
     pub line: RunSummary,
-    /// Details of a rollout: its steps and all Applications. Both this field and `deletion` are absent if the
-    /// details were compacted or are unreadable.
+    /// Details of a rollout: its steps and all of its Applications. Both this field and `deletion` are absent
+    /// if the details were compacted or are unreadable.
     pub rollout: Option<RolloutView>,
-    /// Details of a deletion: its steps and all Applications.
+    /// Details of a deletion: its steps and all of its Applications.
     pub deletion: Option<TeardownView>,
-    /// Conditions that the run is waiting for. `None` once it has finished.
+    /// Explanation of what the run is waiting for. `None` once it has finished.
     pub explanation: Option<fleet::Explanation>,
-    /// People's decisions (approve, skip, retry, pause, resume, terminate), with the person, the time and the
-    /// reason.
+    /// Decisions that people made (approve, skip, retry, pause, resume, terminate), with who made each one,
+    /// when and why.
     pub decisions: Vec<RunEvent>,
     /// Waits with their start and end times.
     pub waits: Vec<WaitSpan>,
@@ -114,12 +116,12 @@ pub struct RunDetails {
     pub compacted_events: u64,
 }
 
-/// A rollout or a deletion with all its recorded events.
+/// A rollout or a deletion, with all its recorded events.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunWithEvents {
     /// Status of the run.
     pub run: RunDetails,
-    /// Recorded events in order.
+    /// Recorded events, in order.
     #[serde(rename = "events")]
     pub facts: Vec<RunEvent>,
 }
@@ -142,7 +144,7 @@ pub struct RunRecord<'a> {
 }
 
 impl RunDetails {
-    /// Returns true if the details were compacted and only the summary is left.
+    /// Returns true if the details were compacted, so that only the summary remains.
     pub fn is_compacted(&self) -> bool {
         self.rollout.is_none() && self.deletion.is_none() && self.line.damage.is_none()
     }
@@ -161,7 +163,7 @@ impl RunWithEvents {
         }
     }
 
-    /// Returns the human-readable page: HTML without scripts or links that doesn't load anything.
+    /// Returns the page for people. It is HTML without scripts or links, and doesn't load anything.
     pub fn render_page(&self, at: Timestamp) -> String {
         page::render_page(self, at)
     }
@@ -171,14 +173,14 @@ fn non_empty_text(text: String) -> Option<String> {
     Some(text).filter(|text| !text.is_empty())
 }
 
-/// Splits a text in the log into the requester and the reason.
+/// Splits text from the log into the requester and the reason.
 fn split_requester(recorded: &str) -> (Option<String>, Option<String>) {
     let requester = Requester::parse(recorded);
     (non_empty_text(requester.name.to_owned()), requester.reason_text())
 }
 
 impl RunSummary {
-    /// Summarizes a rollout in the log.
+    /// Summarizes a rollout from the log.
     pub fn from_rollout(entry: EntryOf<progressive::Event>) -> Self {
         let summary = entry.summary;
         let progressive::Details { targets, end, paused, message, steps, members, by, revisions, skipped } =
@@ -206,7 +208,7 @@ impl RunSummary {
         }
     }
 
-    /// Summarizes a deletion in the log.
+    /// Summarizes a deletion from the log.
     pub fn from_deletion(entry: EntryOf<teardown::Event>) -> Self {
         let summary = entry.summary;
         let teardown::Details { end, paused, message, members, by } = summary.details;
@@ -233,7 +235,7 @@ impl RunSummary {
         }
     }
 
-    /// Adds the recorded requester and reason if the summary doesn't have them.
+    /// Adds the recorded requester and reason if the summary doesn't contain them.
     fn with_recorded_requester(self, recorded: Option<(&String, &Option<String>)>) -> Self {
         match recorded {
             Some((by, reason)) if self.by.is_none() => {
@@ -243,13 +245,12 @@ impl RunSummary {
         }
     }
 
-    /// Returns the progress of the Applications: `11 of 12`, or `11 of 12, 1 skipped` if Applications were
-    /// skipped.
+    /// Formats the Applications' progress: `11 of 12`, or `11 of 12, 1 skipped` if Applications were skipped.
     pub fn progress(&self) -> String {
         self.describe_progress("")
     }
 
-    /// Returns the progress with a word for the finished Applications: `11 of 12 Healthy, 1 skipped`.
+    /// Formats the progress with a word for finished Applications, such as `11 of 12 Healthy, 1 skipped`.
     fn describe_progress(&self, what: &str) -> String {
         let Self { done, applications, .. } = self;
         let skipped = self.skipped.filter(|skipped| *skipped > 0);
@@ -260,7 +261,7 @@ impl RunSummary {
 
 impl RunWithEvents {
     /// Builds a rollout from its events. `first` is the sequence number of the first event. `state` also
-    /// includes compacted events. `end_of` returns the outcome of a stopped operation, if known.
+    /// reflects compacted events. `end_of` returns a stopped operation's outcome, if it is available.
     pub fn from_rollout(
         line: RunSummary,
         (first, events): (u64, &[progressive::Event]),
@@ -270,7 +271,7 @@ impl RunWithEvents {
     ) -> Self {
         let documents = rollout::documents(first, events);
         let mut rollout = progressive::view(state);
-        // If no event was compacted, the events show the progress of Applications that have left the
+        // If no event was compacted, the events still show the progress of Applications that have left the
         // ApplicationSet.
         if let (1, Some(view), Ok(left)) = (first, rollout.as_mut(), progressive::departed_members(events)) {
             view.left = left;
@@ -291,7 +292,7 @@ impl RunWithEvents {
         Self { run, facts: documents }
     }
 
-    /// Builds a deletion from its events, as [`Self::from_rollout`] does for a rollout.
+    /// Builds a deletion from its events, in the same way as [`Self::from_rollout`] builds a rollout.
     pub fn from_deletion(
         line: RunSummary,
         (first, events): (u64, &[teardown::Event]),
@@ -314,7 +315,7 @@ impl RunWithEvents {
         Self { run, facts: documents }
     }
 
-    /// Builds a run for which only the summary is left or readable.
+    /// Builds a run for which only the summary remains or is readable.
     pub fn from_summary(line: RunSummary, compacted: u64) -> Self {
         let run = RunDetails {
             line,
@@ -329,7 +330,8 @@ impl RunWithEvents {
     }
 }
 
-/// Returns the people's decisions, without the request for the run, which is in the summary.
+/// Returns the decisions that people made, except for the request that started the run, which is in the
+/// summary.
 fn decisions(events: &[RunEvent]) -> Vec<RunEvent> {
     events
         .iter()

@@ -1,4 +1,4 @@
-//! HTTP requests of generators. Each request is sent once per run, with credentials from Secrets and
+//! HTTP requests for generators. Each request is sent once per run, with credentials from Secrets and
 //! ConfigMaps.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,16 +14,16 @@ use tidegate_scm::{Plugin, Policy, RequestContext, Secrets, Token, Web};
 
 use super::objects::ObjectSources;
 
-/// Secret with a plugin's token, if the plugin's ConfigMap doesn't specify a Secret.
+/// Secret that contains a plugin's token if the plugin's ConfigMap doesn't specify a Secret.
 const ARGOCD_SECRET_NAME: &str = "argocd-secret";
-/// Default timeout of a plugin request.
+/// Default timeout for a plugin request.
 const PLUGIN_TIMEOUT: Duration = Duration::from_secs(30);
-/// Label that permits generators to use a Secret.
+/// Label that allows generators to use a Secret.
 const PERMISSION_LABEL: (&str, &str) = ("argocd.argoproj.io/secret-type", "scm-creds");
-/// Label value of a Secret with credentials for many repositories, such as GitHub App credentials.
+/// Label value for a Secret with credentials for many repositories, such as GitHub App credentials.
 const REPOSITORY_CREDENTIALS: &str = "repo-creds";
 
-/// Servers that generators may query over HTTP, and Secrets that they may use.
+/// Servers that generators may query over HTTP, and the Secrets that they may use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Providers {
     /// Permitted servers.
@@ -32,7 +32,7 @@ pub struct Providers {
     pub requires_label: bool,
 }
 
-/// Context for the requests of one ApplicationSet.
+/// Context for one ApplicationSet's requests.
 pub(crate) struct RequestInputs<'w> {
     pub web: &'w Web,
     pub providers: &'w Providers,
@@ -43,7 +43,7 @@ pub(crate) struct RequestInputs<'w> {
     pub appset: &'w str,
 }
 
-/// Responses of this run, because a matrix generator repeats its requests.
+/// Responses received during this run. They are cached because a matrix generator repeats its requests.
 #[derive(Default)]
 pub(crate) struct HttpResponses {
     branches: ResponseCache<Vec<Branch>>,
@@ -51,7 +51,7 @@ pub(crate) struct HttpResponses {
     plugins: ResponseCache<Value>,
 }
 
-/// Responses by request.
+/// Responses, by request.
 struct ResponseCache<T>(BTreeMap<String, Result<Arc<T>, QueryError>>);
 
 impl<T> Default for ResponseCache<T> {
@@ -78,7 +78,7 @@ impl HttpResponses {
         generator: &ScmGenerator,
         paths: &BTreeSet<String>,
     ) -> Reply<Arc<Vec<Branch>>> {
-        // Fields that only affect how the response is used aren't part of the cache key.
+        // Fields that only affect how the response is used are not part of the cache key.
         let question = ScmGenerator { values: BTreeMap::new(), template: None, ..generator.clone() };
         self.branches
             .get_or_request(&(&question, paths), || with.request_context().branches(generator, paths))
@@ -112,7 +112,7 @@ impl RequestInputs<'_> {
         RequestContext { web: self.web, secrets: self, policy: &self.providers.policy }
     }
 
-    /// Returns the plugin described by a ConfigMap of the control plane.
+    /// Returns the plugin that a ConfigMap in the control plane's namespace describes.
     fn load_plugin(&self, name: &str) -> Result<Plugin, String> {
         let home = self.objects.control_namespace;
         let config = self.objects.find("ConfigMap", home, name)?.ok_or_else(|| {
@@ -151,7 +151,7 @@ impl RequestInputs<'_> {
 }
 
 impl RequestInputs<'_> {
-    /// Rejects a Secret that doesn't have a label permitting generators to use it, if the label is required.
+    /// If the label is required, rejects a Secret without a label that allows generators to use it.
     fn check_label(&self, name: &str, accepted: &[&str]) -> Result<(), String> {
         if !self.providers.requires_label {
             return Ok(());

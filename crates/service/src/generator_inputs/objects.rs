@@ -1,5 +1,5 @@
-//! Secrets, ConfigMaps and other objects that generators refer to, read from files if there are any,
-//! otherwise from a cluster.
+//! Secrets, ConfigMaps and other objects to which generators refer. They are read from files or, if there are
+//! none, from a cluster.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,21 +15,21 @@ use tokio::runtime::Handle;
 
 use crate::applications::RepositoryFiles;
 
-/// Time limit for one response from the cluster.
+/// Time limit for a single response from the cluster.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Sources of objects.
 pub(crate) struct ObjectSources<'w> {
     pub files: Option<&'w RepositoryFiles>,
-    /// The cluster. `None` if no cluster is used.
+    /// The cluster, or `None` if no cluster is used.
     pub cluster: Option<&'w dyn Cluster>,
     /// Namespace of the control plane.
     pub control_namespace: &'w str,
 }
 
 impl ObjectSources<'_> {
-    /// Returns a Secret or a ConfigMap, or `None` if it doesn't exist. Errors contain its name, but none of
-    /// its content.
+    /// Returns a Secret or ConfigMap, or `None` if it doesn't exist. Errors contain its name, but none of its
+    /// content.
     pub fn find(&self, kind: &str, namespace: &str, name: &str) -> Result<Option<Object>, String> {
         if let Some(files) = self.files
             && let Some(found) = find_in_files(files, kind, namespace, name)?
@@ -45,14 +45,14 @@ impl ObjectSources<'_> {
         }
     }
 
-    /// Returns a Secret value. Errors don't contain any Secret content.
+    /// Returns a value from a Secret. Errors don't contain any of the Secret's content.
     pub fn secret_value(&self, namespace: &str, name: &str, key: &str) -> Result<String, String> {
         let mut found = self.secret_values(namespace, name, &[key])?;
         found.remove(key).ok_or_else(|| format!("there is no key {key} in Secret {namespace}/{name}"))
     }
 
-    /// Returns the values of these keys in a Secret. Omits keys that don't exist. Errors don't contain any
-    /// Secret content.
+    /// Returns the values of the given keys in a Secret. Omits keys that don't exist. Errors don't contain
+    /// any of the Secret's content.
     pub fn secret_values(
         &self,
         namespace: &str,
@@ -91,7 +91,7 @@ impl ObjectSources<'_> {
         })
     }
 
-    /// Returns one object from the cluster.
+    /// Returns an object from the cluster.
     pub fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Result<Option<Object>, String> {
         let named = format!("{} {namespace}/{name}", gvk.kind);
         wait_for_cluster(&format!("cannot read {named}"), self.cluster()?.get(gvk, namespace, name))
@@ -104,7 +104,7 @@ impl ObjectSources<'_> {
         wait_for_cluster(&failed, self.cluster()?.list(&scope)).map(|listing| listing.objects)
     }
 
-    /// Returns the API discovery of the cluster.
+    /// Returns the cluster's API discovery data.
     pub fn discover(&self) -> Result<Discovery, String> {
         wait_for_cluster("cannot list the kinds of the cluster", self.cluster()?.discover())
     }

@@ -1,4 +1,4 @@
-//! Remains of an operation whose log is damaged or compacted.
+//! Data that remains of an operation if its log is damaged or compacted.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::documents::{ExplanationDocument, SummaryDocument};
 use crate::error::ServiceError;
 use crate::operations::OperationEntry;
 
-/// Returns true if an error affects only the details of an operation, not its summary.
+/// Returns true if an error only affects an operation's details and not its summary.
 pub(super) fn affects_only_details(error: &LogError) -> bool {
     matches!(
         error,
@@ -23,7 +23,7 @@ pub(super) fn affects_only_details(error: &LogError) -> bool {
     )
 }
 
-/// Returns the damage in an operation's log.
+/// Returns the damage to an operation's log, if any.
 pub(super) fn find_damage(log: &Log, operation: OperationId) -> Option<String> {
     log.impaired_streams()
         .into_iter()
@@ -31,12 +31,12 @@ pub(super) fn find_damage(log: &Log, operation: OperationId) -> Option<String> {
         .map(|impaired| impaired.reason)
 }
 
-/// Converts damage to a finding.
+/// Converts damage to a warning.
 pub(super) fn damage_warning(message: String) -> Warning {
     Warning { severity: Severity::Error, code: "damaged-log".to_owned(), object: None, origin: None, message }
 }
 
-/// Returns what remains of an operation whose details are unreadable.
+/// Returns the data that remains of an operation whose details are unreadable.
 pub(super) fn details_from_summary(
     summary: &Summary,
     reason: &LogError,
@@ -88,7 +88,7 @@ pub(super) fn details_from_summary(
     OperationDetails { operation, explanation, summary: known_summary }
 }
 
-/// Reads the status of an operation from the log.
+/// Reads an operation's status from the log.
 pub(super) fn read_status(
     log: &Log,
     operation: OperationId,

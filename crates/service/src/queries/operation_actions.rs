@@ -1,4 +1,4 @@
-//! Requests that act on running operations, and on operations in the log.
+//! Requests that act on running operations and on operations in the log.
 
 use tidegate_executor::{Clock as _, Engine, EngineError, SystemClock, record_request};
 use tidegate_lifecycle::operation::{Input, OperationEvent};
@@ -10,8 +10,8 @@ use crate::control::protocol::OperationAction;
 use crate::error::ServiceError;
 
 impl Queries {
-    /// Forwards a user's request. Returns once the request is durable. The result is true if the operation is
-    /// running in this process.
+    /// Forwards a user's request. Returns once the request is durable. The result is true if this process is
+    /// running the operation.
     pub async fn send_action(
         &self,
         operation: OperationId,
@@ -29,7 +29,7 @@ impl Queries {
     ) -> Result<bool, ServiceError> {
         let action = action.with_reason_line();
         if self.pending_resume.is_some() && self.engine.get().is_none() {
-            // The engine has just read the log and would miss anything written now.
+            // The engine has just read the log and would miss anything that is written now.
             return Err(ServiceError::refused(
                 "the process that uses this state directory is still connecting to the cluster; stop it, or try again when the cluster responds",
             ));

@@ -154,7 +154,7 @@ pub(crate) fn refusal_reply(error: &ServiceError) -> Reply {
     match error {
         ServiceError::Engine(EngineError::ShuttingDown | EngineError::Stopped) => Reply::Stopping,
         error if error.category() == ErrorCategory::Refused => Reply::Refused(error.to_string()),
-        // Errors that concern the running process itself.
+        // These errors are about the running process itself.
         ServiceError::Connect { .. }
         | ServiceError::InvalidUrl { .. }
         | ServiceError::LogKey { .. }

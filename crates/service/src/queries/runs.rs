@@ -1,4 +1,4 @@
-//! Queries for rollouts and deletions of ApplicationSets, answered from the log.
+//! Queries for rollouts and deletions of ApplicationSets, which are answered from the log.
 
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_model::StreamId;
@@ -9,8 +9,8 @@ use crate::error::ServiceError;
 use crate::runs;
 
 impl Queries {
-    /// Returns the runs of one ApplicationSet, given its name or `NAMESPACE/NAME`, or of all ApplicationSets,
-    /// oldest first. The ApplicationSet may no longer exist.
+    /// Returns the runs of one ApplicationSet or of all ApplicationSets, oldest first. `set` is a name or
+    /// `NAMESPACE/NAME`. The ApplicationSet may no longer exist.
     pub async fn list_runs(&self, set: Option<String>) -> Result<Vec<RunSummary>, ServiceError> {
         self.run_blocking(move |log| runs::list_runs(log, set.as_deref())).await
     }
@@ -20,11 +20,11 @@ impl Queries {
         self.run_blocking(move |log| runs::find_candidates(log, &text)).await
     }
 
-    /// Returns a run with all its recorded events.
+    /// Returns a run, with all its recorded events.
     ///
     /// # Errors
     ///
-    /// Returns an error if the run doesn't exist, or if the log is unreadable.
+    /// Returns an error if the run doesn't exist or the log is unreadable.
     pub async fn read_run(&self, id: StreamId) -> Result<RunWithEvents, ServiceError> {
         let now = SystemClock.now();
         self.run_blocking(move |log| runs::read_run(log, id, now)).await

@@ -16,7 +16,7 @@ struct Fixture {
     _folder: tempfile::TempDir,
     state: StateDir,
     sim: SimCluster,
-    /// Creation time of the next plan. All times are distinct.
+    /// Creation time of the next plan. All creation times are different.
     next_time: Cell<Timestamp>,
 }
 
@@ -35,7 +35,7 @@ impl Fixture {
         StoredPlans::open_existing(&self.state).unwrap().unwrap()
     }
 
-    /// Returns a plan for an application with one ConfigMap.
+    /// Returns a plan with one ConfigMap for the given application.
     fn plan(&self, application: &str, value: usize) -> StoredPlan {
         let map = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": application}, "data": {"v": value.to_string()},
@@ -60,7 +60,7 @@ fn concurrently_stored_plans_are_all_stored() {
     let plans: Vec<StoredPlan> =
         (0..40).map(|number| bench.plan(&format!("a{}", number % 10), number)).collect();
     let all = Arc::new(bench.plans());
-    // Half of the plans are stored as if by another process that shares only the folder.
+    // Half of the plans are stored as if by another process with which only the folder is shared.
     let stored: Vec<StoredPlanMetadata> = thread::scope(|scope| {
         let keep = |(number, plan)| {
             let shared = Arc::clone(&all);
@@ -77,7 +77,7 @@ fn concurrently_stored_plans_are_all_stored() {
     }
 }
 
-/// Concurrent approvals are all recorded.
+/// Approvals that are made concurrently are all recorded.
 #[test]
 fn concurrent_approvals_are_all_recorded() {
     let bench = Fixture::new();
@@ -98,7 +98,7 @@ fn concurrent_approvals_are_all_recorded() {
     assert_eq!(by, people);
 }
 
-/// Only the operation that took a plan can release it.
+/// Only the operation for which a plan was reserved can release it.
 #[test]
 fn a_released_plan_can_be_taken_by_another_operation() {
     let bench = Fixture::new();
@@ -136,7 +136,7 @@ fn awaited_plans_do_not_count_towards_the_maximum() {
     for line in [&plain, &replaced] {
         assert!(matches!(find(line), Err(ServiceError::UnknownPlan { .. })), "the oldest of the others go");
     }
-    // No operation is waiting for the plan any more.
+    // No operation is waiting for the plan anymore.
     plans.withdraw(waiting.hash, None).unwrap();
     plans.store(&bench.plan("web", 1000)).unwrap();
     assert!(matches!(find(&waiting), Err(ServiceError::UnknownPlan { .. })));

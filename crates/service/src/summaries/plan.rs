@@ -11,8 +11,8 @@ use tidegate_model::{OperationId, PlanApproval, Timestamp};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanSummary {
-    /// SHA-256 hash of the complete plan in hexadecimal, which identifies the plan. The first 12 digits are
-    /// enough for users.
+    /// SHA-256 hash of the complete plan in hexadecimal digits, which identifies the plan. The first 12
+    /// digits are enough for users.
     pub hash: String,
     /// Namespace of the plan's Application.
     pub namespace: String,
@@ -22,26 +22,26 @@ pub struct PlanSummary {
     pub revision: String,
     /// Creation time.
     pub created_at: Timestamp,
-    /// Requester. `automated sync` for an automated sync.
+    /// Requester; `automated sync` for an automated sync.
     pub initiated_by: String,
-    /// Reason given for the operation while it is waiting. Empty if none was given, and for a plan without an
-    /// operation.
+    /// Reason that was entered for the operation, as long as it is waiting. Empty if there is no reason or if
+    /// the plan has no operation.
     #[serde(default)]
     pub reason: String,
-    /// Number of objects by action: `create`, `apply`, `replace`, `prune`, `prune-skipped`. Hooks count as
-    /// created.
+    /// Number of objects for each action: `create`, `apply`, `replace`, `prune`, `prune-skipped`. Hooks are
+    /// counted as created.
     pub actions: BTreeMap<String, u64>,
     /// Approvals.
     pub approvals: Vec<PlanApproval>,
-    /// Person who stopped the plan's operation before it started. Absent if no person stopped it.
+    /// Person who stopped the plan's operation before it started; absent if no person stopped it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub withdrawn_by: Option<PlanApproval>,
     /// State of the plan.
     pub state: PlanState,
-    /// Description of the missing approval. Absent if no approval is needed.
+    /// Description of the missing approval; absent if no approval is missing.
     pub missing_approval: Option<String>,
-    /// Reason why the API user may not approve the plan. Absent if the user may approve it, and if no
-    /// approval is needed.
+    /// Reason why the API user may not approve the plan; absent if the user may approve it or if no approval
+    /// is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_denied_reason: Option<String>,
     /// Operation that executes the plan.
@@ -52,16 +52,17 @@ pub struct PlanSummary {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlanState {
-    /// An operation of the Application is waiting for approval of the plan.
+    /// One of the Application's operations is waiting for the plan to be approved.
     Waiting,
-    /// The plan was made automatically for an operation and has been replaced by a newer plan.
+    /// The plan was created automatically for an operation and has been replaced with a newer plan.
     Replaced,
-    /// The plan can be executed, possibly after an approval.
+    /// The plan can be executed, but may require approval first.
     Stored,
-    /// An operation is executing the plan, has executed it, or is about to because all approvals are given.
+    /// An operation has executed the plan, is executing it, or is about to execute it because all approvals
+    /// have been given.
     Executed,
-    /// The plan was made automatically for an operation that is obsolete: the operation was stopped before it
-    /// started, or had nothing left to do.
+    /// The plan was created automatically for an operation that is obsolete. The operation was stopped before
+    /// it started, or nothing remained to be done.
     Withdrawn,
 }
 
@@ -83,7 +84,7 @@ impl PlanSummary {
         self.hash.get(..12).unwrap_or(&self.hash)
     }
 
-    /// Returns the actions in words: `2 to create, 1 to prune`.
+    /// Describes the actions in words, such as `2 to create, 1 to prune`.
     pub fn describe_actions(&self) -> String {
         describe_actions(&self.actions)
     }

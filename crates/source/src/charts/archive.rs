@@ -9,7 +9,7 @@ use crate::file_access::FileAccess;
 use crate::remote::Problem;
 use crate::tree::resolve_path;
 
-/// Maximum transfer size of an archive in bytes.
+/// Maximum size of an archive in transfer, in bytes.
 pub(super) const PACKED_BYTES_MAX: u64 = 32 << 20;
 /// Maximum total size of a chart's files in bytes.
 const UNPACKED_BYTES_MAX: usize = 128 << 20;
@@ -22,7 +22,7 @@ const CHUNK_BYTES: usize = 64 << 10;
 /// zlib window bits that select the `gzip` format.
 const GZIP_WINDOW_BITS: u8 = 16 + 15;
 
-/// Files of a chart by path.
+/// Files of a chart, by path.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Archive {
     /// Chart and repository, for messages.
@@ -150,13 +150,13 @@ fn header_text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the path from an extended header. Its records look like `12 path=a/b\n`.
+/// Returns the path from an extended header, whose records look like `12 path=a/b\n`.
 fn extended_path(content: &[u8]) -> Option<String> {
     let lines = String::from_utf8_lossy(content).into_owned();
     lines.lines().find_map(|line| Some(line.split_once(' ')?.1.strip_prefix("path=")?.to_owned()))
 }
 
-/// Removes the chart's folder from a path. Every path in an archive starts with this folder.
+/// Removes the chart's folder from a path. Every path in an archive must start with this folder.
 fn strip_chart_folder(path: &str) -> Result<String, Problem> {
     let outside = || {
         let path = path.escape_debug();

@@ -9,7 +9,7 @@ use crate::remote::Problem;
 /// Maximum number of YAML nodes.
 const NODES_MAX: usize = 4_000_000;
 
-/// Version of a chart.
+/// A version of a chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Release {
     #[serde(default)]
@@ -21,7 +21,7 @@ pub(super) struct Release {
     pub digest: Option<String>,
 }
 
-/// All charts by name.
+/// All charts, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct Index {
     #[serde(default)]
@@ -40,7 +40,7 @@ impl Index {
         })
     }
 
-    /// Returns the versions of a chart; `None` if the chart does not exist.
+    /// Returns the versions of a chart. `None` if the chart does not exist.
     pub fn versions(&self, chart: &str) -> Option<Vec<String>> {
         Some(self.entries.get(chart)?.iter().map(|release| release.version.clone()).collect())
     }

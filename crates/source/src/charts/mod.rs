@@ -37,7 +37,7 @@ const CHART_NAMES_MAX: usize = 10;
 /// Constraint that selects the newest release.
 const ANY_VERSION: &str = "*";
 
-/// Result of observing a chart repository.
+/// Result of reading a chart repository's index or tags.
 #[derive(Clone, Debug, Default)]
 struct Listing {
     index: Arc<Index>,
@@ -47,11 +47,12 @@ struct Listing {
 
 type Observation = Result<Listing, SourceError>;
 
-/// Helm repository, or a chart in an OCI registry.
+/// A Helm repository, or a chart in an OCI registry.
 pub struct ChartRepository {
     address: Address,
     network: Arc<Network>,
-    /// True if loopback addresses are blocked, because only chart dependencies refer to this repository.
+    /// True if loopback addresses are blocked, because the repository is referenced only by chart
+    /// dependencies.
     blocks_loopback: AtomicBool,
     observations: SharedObservations<Observation>,
 }
@@ -82,15 +83,15 @@ impl ChartRepository {
         Ok(AccessSettings { blocks_loopback: bars_loopback, ..known.access_to(&self.address)? })
     }
 
-    /// Observes the repository. Returns true if it has changed since the last observation.
+    /// Observes the repository. Returns true if the repository has changed since the last observation.
     pub fn observe(&self) -> Result<bool, SourceError> {
         let (before, found) = self.observe_shared();
         let found = found?;
         Ok(!matches!(before, Some(Ok(before)) if before.index == found.index))
     }
 
-    /// Observes the repository. Returns true if anything has changed for its users, including whether it is
-    /// available.
+    /// Observes the repository. Returns true if anything has changed for the repository's users, including
+    /// whether it is available.
     pub fn observe_availability(&self) -> bool {
         match self.observe_shared() {
             (Some(Ok(before)), Ok(found)) => before.index != found.index,
@@ -140,13 +141,14 @@ impl ChartRepository {
         self.observations.last().unwrap_or_else(|| self.observe_shared().1)
     }
 
-    /// Returns a chart's name in the list of charts. Empty for a registry, which lists only one chart.
+    /// Returns a chart's name in the list of charts. The name is empty for a registry, which lists only one
+    /// chart.
     fn listed_name<'s>(&self, source: &'s ApplicationSource) -> &'s str {
         if matches!(self.address.kind(), AddressKind::Registry(_)) { "" } else { &source.chart }
     }
 
-    /// Returns the name of a chart for messages. The name may be part of the address instead of the `chart`
-    /// field.
+    /// Returns the name of a chart for messages. The name may be part of the address rather than in the
+    /// `chart` field.
     pub(crate) fn display_name<'s>(&'s self, source: &'s ApplicationSource) -> &'s str {
         match (self.address.kind(), source.chart.as_str()) {
             (AddressKind::Registry(site), "") => site.path.rsplit('/').next().unwrap_or_default(),
@@ -154,8 +156,8 @@ impl ChartRepository {
         }
     }
 
-    /// Resolves a revision to a version: the revision itself, or the newest version that satisfies it as a
-    /// constraint.
+    /// Resolves a revision to a version: either the revision itself, or the newest version that satisfies it
+    /// as a constraint.
     pub fn resolve(&self, source: &ApplicationSource, revision: &str) -> Result<String, SourceError> {
         if version_constraints::is_full_version(revision) {
             return Ok(revision.to_owned());
@@ -185,7 +187,7 @@ impl ChartRepository {
         SourceError::NoSuchChart { repository: self.address.to_string(), chart: chart.to_owned(), known }
     }
 
-    /// Returns a version's archive from disk or from the server.
+    /// Returns the archive of a version, from disk or from the server.
     pub(crate) fn fetch_archive(
         &self,
         source: &ApplicationSource,

@@ -1,4 +1,4 @@
-//! Charts in OCI registries, located the same way as by `helm pull oci://…`.
+//! Charts in OCI registries, located in the same way as by `helm pull oci://…`.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl Registry<'_> {
         self.site.path.trim_matches('/')
     }
 
-    /// Sends a request. If the registry requires a token, sends it again with a token.
+    /// Sends a request. If the registry requires a token, obtains a token and sends the request again.
     fn get_authenticated(
         &self,
         url: &str,
@@ -95,7 +95,7 @@ impl Registry<'_> {
         }
     }
 
-    /// Requests a token from the server that the registry specifies.
+    /// Requests a token from the server specified by the registry.
     fn request_token(&self, asked: &str) -> Result<String, Problem> {
         let field = |name: &str| {
             let found = asked.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
@@ -144,7 +144,7 @@ impl Registry<'_> {
         Err(Problem::new("the registry's list of tags has too many pages"))
     }
 
-    /// Returns the packed chart from a version's manifest, verified against its digest.
+    /// Returns the packed chart that the manifest of a version refers to, after verifying its digest.
     pub fn fetch_archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
         let (base, name) = (self.base(), self.name());
         let tag = version.replace('+', "_");
@@ -167,7 +167,7 @@ impl Registry<'_> {
     }
 }
 
-/// Encodes a string for a query.
+/// Encodes a string for use in a query.
 fn encode_query(text: &str) -> String {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~/:".contains(&byte);
     text.bytes()

@@ -1,4 +1,4 @@
-//! Azure identities: a service principal from a Secret, or this process's workload identity.
+//! Azure identities: either a service principal from a Secret or this process's workload identity.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use tidegate_web::can_send_secrets_to;
 use crate::address::{AddressKind, RemoteLocation};
 use crate::secret_text::SecretText;
 
-/// Token server of the public cloud.
+/// Token server of the public Azure cloud.
 const AUTHORITY: &str = "https://login.microsoftonline.com";
 
-/// Azure identity, and the purpose of its tokens.
+/// An Azure identity, and what its tokens are used for.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct AzureIdentity {
     pub proof: AzureProof,
@@ -19,7 +19,7 @@ pub(crate) struct AzureIdentity {
     pub registry: Option<String>,
 }
 
-/// Proof of identity.
+/// Proof of the identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum AzureProof {
     /// Secret of a service principal.
@@ -44,14 +44,15 @@ pub struct AzureWorkload {
     pub client: String,
     /// Value of `AZURE_TENANT_ID`.
     pub tenant: String,
-    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The file is read for each token request.
+    /// Value of `AZURE_FEDERATED_TOKEN_FILE`. The file is read again for each token request.
     pub token_file: PathBuf,
-    /// Value of `AZURE_AUTHORITY_HOST`; an empty string selects the public cloud.
+    /// Value of `AZURE_AUTHORITY_HOST`. An empty string selects the public cloud.
     pub authority: String,
 }
 
 impl AzureWorkload {
-    /// Reads the environment of this process. Missing variables are reported when a token is requested.
+    /// Reads the identity from this process's environment. Missing variables are reported when a token is
+    /// requested.
     pub fn from_environment() -> Self {
         let text = |name: &str| std::env::var(name).unwrap_or_default();
         Self {
@@ -90,8 +91,8 @@ impl AzureIdentity {
         "azureActiveDirectoryEndpoint",
     ];
 
-    /// Creates a service principal from the fields of a Secret. The error message follows the name of the
-    /// Secret in the output.
+    /// Creates a service principal from the fields of a Secret. In output, the error message follows the name
+    /// of the Secret.
     pub fn principal<'a>(text: impl Fn(&str) -> &'a str) -> Result<Self, String> {
         let [client, secret, tenant, endpoint] = Self::PRINCIPAL_FIELDS.map(|field| (field, text(field)));
         for (field, value) in [client, secret, tenant] {
@@ -113,7 +114,7 @@ impl AzureIdentity {
         Ok(Self { proof: AzureProof::Principal(principal), registry: None })
     }
 
-    /// Creates the identity of this process for access to a repository or registry.
+    /// Creates this process's identity for access to a repository or registry.
     pub fn workload(place: &AddressKind) -> Self {
         let registry = match place {
             AddressKind::Registry(site) => Some(RemoteLocation::authority(site)),
@@ -138,8 +139,8 @@ fn is_tenant(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_alphanumeric()) && text.chars().all(is_part)
 }
 
-/// Normalizes the address of a token server. Returns `None` if secrets must not be sent to it. An empty
-/// string selects the default.
+/// Normalizes the address of a token server. Returns `None` if secrets must not be sent to that server. An
+/// empty string selects the default.
 fn parse_authority(text: &str) -> Option<String> {
     let text = text.trim_end_matches('/');
     let text = if text.is_empty() { AUTHORITY } else { text };

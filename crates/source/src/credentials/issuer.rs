@@ -1,4 +1,4 @@
-//! Issuers of temporary passwords, for Secrets without a permanent password.
+//! Issuers of temporary passwords, for Secrets that don't contain a permanent password.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ pub(super) const AZURE_IDENTITY_NAME: &str = "an Azure identity";
 /// Default token server of Google Cloud accounts.
 const GOOGLE_TOKEN_SERVER: &str = "https://oauth2.googleapis.com/token";
 
-/// Issuer of a Secret's passwords. Equal issuers share tokens.
+/// Secret that contains the credentials.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Issuer {
     /// Secret that contains the credentials.
@@ -26,7 +26,7 @@ pub(crate) struct Issuer {
 
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum IssuerKind {
-    /// GitHub, for an App.
+    /// Owner of the repository. Used to find the installation if its ID isn't configured.
     Github {
         app: GithubApp,
         /// Repository owner, used to find the installation if its ID isn't configured.
@@ -68,8 +68,8 @@ struct KeyFile {
 }
 
 impl IssuerKind {
-    /// Creates the issuer for a GitHub App from the fields of a Secret. The error message follows the name of
-    /// the Secret in the output.
+    /// Creates the issuer for a GitHub App from the fields of a Secret. In output, the error message follows
+    /// the name of the Secret.
     pub fn github<'a>(text: impl Fn(&str) -> &'a str, site: &RemoteLocation) -> Result<Self, String> {
         let app = GithubApp::new(text)?;
         let owner = match app.installation() {
@@ -88,8 +88,8 @@ impl IssuerKind {
         Ok(Self::Github { app, owner })
     }
 
-    /// Creates the issuer for a Google Cloud account from its key. The error message follows the name of the
-    /// Secret in the output.
+    /// Creates the issuer for a Google Cloud account from its key. In output, the error message follows the
+    /// name of the Secret.
     pub fn google(key: &str) -> Result<Self, String> {
         let wrong = |reason: &str| format!("has a gcpServiceAccountKey that {reason}");
         let file: KeyFile = serde_json::from_str(key)

@@ -10,15 +10,15 @@ use super::Credentials;
 use super::secret::{Secret, SecretKind};
 use crate::secret_text::SecretText;
 
-/// ConfigMap with certificates by host.
+/// ConfigMap that contains certificates by host.
 const CERTIFICATES_CONFIG_MAP: &str = "argocd-tls-certs-cm";
-/// ConfigMap with known SSH hosts.
+/// ConfigMap that contains known SSH hosts.
 const KNOWN_HOSTS_CONFIG_MAP: &str = "argocd-ssh-known-hosts-cm";
 
-/// ConfigMap with public keys for verifying signatures, by key ID.
+/// ConfigMap that contains public keys for verifying signatures, by key ID.
 const SIGNING_KEYS_CONFIG_MAP: &str = "argocd-gpg-keys-cm";
 
-/// Invalid credentials in an object. The error doesn't contain secrets.
+/// Error that is returned if an object contains invalid credentials. The error doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{object}: {reason}")]
 pub struct CredentialsError {
@@ -43,7 +43,7 @@ impl Credentials {
         }
     }
 
-    /// Adds the entries of `others` that aren't present yet.
+    /// Adds the entries of `others` that don't exist yet.
     pub fn merge(&mut self, others: &Self) {
         self.secrets.extend(others.secrets.iter().cloned());
         self.projects.extend(others.projects.iter().cloned());
@@ -63,7 +63,7 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// Returns an error if the object contains repository credentials but its values are invalid.
+    /// Returns an error if the object contains repository credentials but their values are invalid.
     pub fn add(&mut self, object: &Object) -> Result<bool, CredentialsError> {
         match (object.group(), object.kind(), object.name()) {
             ("", "Secret", _) => self.add_secret(object),

@@ -1,8 +1,8 @@
 //! Repository credentials: Argo CD's repository Secrets, known hosts and certificates.
 //!
-//! [`Credentials`] is plain data that selects the credentials for a repository. `load` reads them from
-//! objects. An `issuer` provides temporary passwords for Secrets without a permanent password; `remote`
-//! requests these passwords.
+//! [`Credentials`] is plain data and selects the credentials for a repository. `load` reads them from
+//! objects. An `issuer` provides temporary passwords for Secrets that don't contain a permanent password.
+//! `remote` requests these passwords.
 
 mod azure;
 mod issuer;
@@ -35,7 +35,7 @@ pub struct Credentials {
     secrets: Vec<Secret>,
     /// Projects that have their own Secrets.
     projects: BTreeSet<String>,
-    /// Certificates in PEM by host. No other certificates are trusted for these hosts.
+    /// Certificates in PEM, by host. No other certificates are trusted for these hosts.
     certificates: BTreeMap<String, String>,
     /// Known hosts in `ssh` format.
     known_hosts: String,
@@ -46,7 +46,7 @@ pub struct Credentials {
 /// Settings for accessing one repository.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessSettings {
-    /// Secret that the settings come from.
+    /// Secret from which the settings come.
     pub secret: Option<String>,
     pub username: String,
     pub password: SecretText,
@@ -56,7 +56,7 @@ pub(crate) struct AccessSettings {
     pub uses_plain_http: bool,
     /// True if certificates and host keys are not verified.
     pub is_insecure: bool,
-    /// Client certificate and its key in PEM.
+    /// Client certificate and its key, in PEM.
     pub client: Option<(SecretText, SecretText)>,
     /// Address of the proxy, which may contain a password.
     pub proxy: SecretText,
@@ -64,9 +64,9 @@ pub(crate) struct AccessSettings {
     pub certificates: Option<String>,
     /// Issuer of a temporary password.
     pub issuer: Option<Issuer>,
-    /// Repository that the settings are for.
+    /// Repository to which the settings apply.
     pub repository: String,
-    /// Certificates to trust for the issuer's host.
+    /// Certificates that are trusted for the issuer's host.
     pub issuer_certificates: Option<String>,
     pub known_hosts: String,
     /// True if loopback addresses are blocked.
@@ -83,7 +83,7 @@ impl AccessSettings {
         Some(format!("Basic {}", STANDARD.encode(format!("{}:{password}", self.username))))
     }
 
-    /// Returns a remedy if the connection to a site would expose the credentials.
+    /// Returns a remedy if connecting to a site would expose the credentials.
     fn exposure_remedy(&self, site: &RemoteLocation) -> Option<&'static str> {
         let hint = match site.scheme {
             "http" => "use an https:// URL",
@@ -99,7 +99,7 @@ impl AccessSettings {
         Self { username, password, bearer, ..self.clone() }
     }
 
-    /// Returns the settings with one of the issuer's tokens as the password.
+    /// Returns the settings with a token from the issuer as the password.
     pub fn with_token(&self, issuer: &Issuer, token: &str) -> Self {
         let token = SecretText(token.to_owned());
         let (password, bearer) = if issuer.kind.is_bearer() {
@@ -116,7 +116,7 @@ impl AccessSettings {
         }
     }
 
-    /// Removes secrets from a message, because a server may echo parts of the request.
+    /// Removes secrets from a message, because a server may repeat parts of the request.
     pub fn mask_secrets(&self, text: String) -> String {
         let authorization = self.authorization().unwrap_or_default();
         let encoded = authorization.split_once(' ').map_or("", |(_, value)| value);
@@ -127,7 +127,7 @@ impl AccessSettings {
 }
 
 impl Credentials {
-    /// Returns the address of the Helm repository or registry with this name in a Secret. The Secret must
+    /// Returns the address of the Helm repository or registry that has this name in a Secret. The Secret must
     /// belong to the project or apply to all projects.
     pub(crate) fn find_chart_repository(&self, name: &str, project: &str) -> Option<String> {
         let named =
@@ -135,7 +135,8 @@ impl Credentials {
         named(Some(project)).or_else(|| named(None)).map(Secret::address)
     }
 
-    /// Returns one project's Secrets for single repositories, or the Secrets that apply to all projects.
+    /// Returns the Secrets for single repositories that belong to the given project, or those that apply to
+    /// all projects.
     fn repositories(&self, project: Option<&str>) -> impl Iterator<Item = &Secret> {
         let is_meant = move |one: &&Secret| one.kind == SecretKind::Repository && one.project() == project;
         self.secrets.iter().filter(is_meant)
@@ -150,7 +151,8 @@ impl Credentials {
         self.repositories(Some(project)).map(|one| one.written_address().to_owned()).collect()
     }
 
-    /// Returns the addresses of [`Self::addresses_of_project`] for all projects that have their own Secrets.
+    /// Returns the addresses returned by [`Self::addresses_of_project`] for all projects that have their own
+    /// Secrets.
     pub fn addresses_by_project(&self) -> BTreeMap<String, Vec<String>> {
         self.projects.iter().map(|project| (project.clone(), self.addresses_of_project(project))).collect()
     }
@@ -166,8 +168,8 @@ impl Credentials {
         }
     }
 
-    /// Returns the settings for accessing a repository. They come from the Secret of the repository and, for
-    /// missing fields, from the Secret with the longest matching address prefix.
+    /// Returns the settings for accessing a repository. They come from the Secret for the repository. Missing
+    /// fields come from the Secret with the longest matching address prefix.
     pub(crate) fn access_to(&self, address: &Address) -> Result<AccessSettings, SourceError> {
         let Some(site) = address.kind().location() else {
             let certificates = address.site().and_then(|site| self.certificates.get(&site.host).cloned());
@@ -204,8 +206,8 @@ impl Credentials {
         Ok(access)
     }
 
-    /// Returns the Secrets for a site, most specific last. A project's Secrets apply only to the project's
-    /// own addresses, and general Secrets only to general addresses.
+    /// Returns the Secrets that apply to a site, ending with the most specific one. A project's Secrets apply
+    /// only to the project's own addresses, and general Secrets apply only to general addresses.
     fn matching_secrets(
         &self,
         site: &RemoteLocation,
@@ -229,7 +231,7 @@ impl Credentials {
         }
     }
 
-    /// Returns the access settings, without credentials, for a server other than the repository's server.
+    /// Returns the access settings, without credentials, for a server other than the repository's own server.
     pub(crate) fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
         AccessSettings {
             secret: access.secret.clone(),

@@ -10,22 +10,22 @@ use crate::Address;
 use crate::address::{AddressKind, RemoteLocation, parse_location};
 use crate::secret_text::SecretText;
 
-/// Fields that have no effect on reading a repository.
+/// Fields that have no effect on how a repository is read.
 const IGNORED_FIELDS: [&str; 6] =
     ["url", "name", "forceHttpBasicAuth", "depth", "webhookManifestCacheWarmDisabled", "type"];
 /// Field that selects this process's identity.
 const WORKLOAD: &str = "useAzureWorkloadIdentity";
 
-/// Type of a Secret, which is the value of its label.
+/// Type of a Secret, as specified by the value of its label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SecretKind {
     /// A single repository.
     Repository,
-    /// All repositories with an address prefix.
+    /// All repositories whose addresses have a certain prefix.
     Credentials,
 }
 
-/// Secret before validation. Invalid fields are reported when they are used.
+/// A Secret before validation. Invalid fields are reported when they are used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Secret {
     pub name: String,
@@ -70,7 +70,7 @@ impl Secret {
         !self.url.is_empty() && (self.url == plain || place == Some(&self.url))
     }
 
-    /// Returns the project that the Secret is restricted to.
+    /// Returns the project to which the Secret is restricted.
     pub fn project(&self) -> Option<&str> {
         self.text("project").map(str::trim).filter(|project| !project.is_empty())
     }
@@ -133,8 +133,8 @@ impl Secret {
             || self.text(WORKLOAD).is_some_and(|value| value != "false")
     }
 
-    /// Overrides access settings with the Secret's fields. The error message follows the name of the Secret
-    /// in the output.
+    /// Overrides access settings with the Secret's fields. In output, the error message follows the name of
+    /// the Secret.
     pub fn apply_to(&self, access: &mut AccessSettings, place: &AddressKind) -> Result<(), String> {
         self.validate(place)?;
         access.secret = Some(self.name.clone());
@@ -259,7 +259,7 @@ impl Secret {
     }
 }
 
-/// Normalizes an address for comparison: `scheme://[user@]host[:port]/path` without `.git`.
+/// Normalizes an address for comparison, as `scheme://[user@]host[:port]/path` without `.git`.
 fn normalize_address(url: &str, is_registry: bool) -> String {
     let of_charts = is_registry || url.starts_with("oci://");
     let parsed = match of_charts {
@@ -280,7 +280,7 @@ fn normalize_address(url: &str, is_registry: bool) -> String {
     }
 }
 
-/// Normalizes an address prefix without a path.
+/// Normalizes an address prefix that has no path.
 fn normalize_server(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or_default();
     let known = match scheme.to_ascii_lowercase().as_str() {

@@ -1,5 +1,5 @@
-//! Missing chart dependencies. Tidegate writes them to the folder `charts` before it runs Helm, like `helm
-//! dependency build`. Helm then determines the dependencies to render and their aliases.
+//! Missing chart dependencies. Before running Helm, Tidegate writes them to the folder `charts`, like
+//! `helm dependency build`. Helm then decides which dependencies to render and under which aliases.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const CHARTS_MAX: usize = 100;
 const BYTES_MAX: u64 = 64 << 20;
 /// Scheme of a folder in the same repository.
 const LOCAL_SCHEME: &str = "file://";
-/// Prefixes of a repository name.
+/// Prefixes that mark a repository name rather than an address.
 const ALIAS_PREFIXES: [&str; 2] = ["@", "alias:"];
 /// Reason that is reported if fetching is disabled.
 const FETCHING_DISABLED: &str = "missing charts are fetched only if `tidegate serve --allow-chart-dependencies` allows their repository; allow the repository, or ";
@@ -46,7 +46,7 @@ struct ChartMetadata {
     dependencies: Option<Vec<Dependency>>,
 }
 
-/// Dependency, as declared or as locked.
+/// A dependency, as declared or as locked.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 struct Dependency {
@@ -74,7 +74,7 @@ pub(super) struct Dependencies {
     packed: Vec<PackedDependency>,
 }
 
-/// Folder in the same commit.
+/// A dependency in a folder of the same commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct LocalDependency {
     path: String,
@@ -84,7 +84,7 @@ struct LocalDependency {
     destination: String,
 }
 
-/// Fetched archive.
+/// A dependency that was fetched as an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct PackedDependency {
     /// Chart and repository, for messages.
@@ -95,7 +95,7 @@ struct PackedDependency {
 }
 
 impl Dependencies {
-    /// Determines the missing dependencies of the chart in a folder. Doesn't fetch them.
+    /// Determines which dependencies of the chart in a folder are missing. Doesn't fetch them.
     pub fn find_missing((folder, files): (&str, &dyn FileAccess), chart: &str) -> Result<Self, SourceError> {
         let Some(own) = parse_file::<ChartMetadata>(files, &join_paths(folder, CHART_FILE))? else {
             return Ok(Self::default());
@@ -268,7 +268,7 @@ impl Dependencies {
     }
 
     /// Writes the packed charts to the chart's dependency folder in a working folder. Their content must have
-    /// been checked before, because Helm unpacks them again.
+    /// been checked beforehand, because Helm unpacks them again.
     pub fn write_packed(
         &self,
         chart: &str,
@@ -296,7 +296,7 @@ fn dependencies_denied(chart: &str, refused: &[Dependency], why: &'static str) -
     SourceError::Dependencies { chart: chart.to_owned(), missing: missing.join(", "), why }
 }
 
-/// Parses a file; `None` if it is missing or invalid, because Helm reports the problem itself.
+/// Parses a file. `None` if the file is missing or invalid, because Helm reports the problem itself.
 fn parse_file<T: DeserializeOwned>(files: &dyn FileAccess, path: &str) -> Result<Option<T>, SourceError> {
     Ok(files.read_file(path)?.and_then(|content| serde_saphyr::from_slice(&content).ok()))
 }
@@ -367,7 +367,7 @@ fn packed_chart_name(
         .map(|chart| chart.name))
 }
 
-/// Returns the locked version for the declaration at an index.
+/// Returns the locked version for the declaration at the given index.
 fn locked_version(locked: &[Dependency], declared: &[Dependency], at: usize) -> Result<String, String> {
     let Some(wanted) = declared.get(at) else { return Ok(String::new()) };
     // A chart with aliases occurs several times, in the same order in both lists.

@@ -23,7 +23,7 @@ use capabilities::capability_arguments;
 use dependencies::Dependencies;
 use values::ValuesFile;
 
-/// Maximum length of a release name. The name becomes part of object names, so Helm limits it.
+/// Maximum length of a release name. Helm limits it because the name becomes part of object names.
 const RELEASE_MAX: usize = 53;
 /// Comment with the name of the template, which Helm prints before each manifest.
 const SOURCE_COMMENT: &str = "# Source: ";
@@ -34,7 +34,7 @@ pub(crate) struct HelmPlan {
     tool: Tool,
     /// Name of the chart, for messages.
     chart: String,
-    /// Release name. `arguments` contains all arguments after the chart, except for files.
+    /// Release name. `arguments` contains all arguments after the chart, except those for files.
     release: String,
     arguments: Vec<String>,
     /// Values files in order.
@@ -43,11 +43,11 @@ pub(crate) struct HelmPlan {
     files: Vec<(String, ValuesFile)>,
     /// True if values are validated against the chart's schema.
     has_schema: bool,
-    /// Values that messages must not contain.
+    /// Helm values that must not appear in error messages.
     private_values: private_values::PrivateValues,
     /// Missing dependencies.
     dependencies: Dependencies,
-    /// True if credentials may be sent to servers in a repository's index.
+    /// True if credentials may be sent to servers that are listed in a repository's index.
     passes_credentials: bool,
 }
 
@@ -117,7 +117,7 @@ impl HelmPlan {
     }
 
     /// Fetches missing dependencies. The caller must not be using the source repository at the same time,
-    /// because it may also contain the dependencies.
+    /// because the dependencies may be in that repository as well.
     pub fn fetch(&mut self, making: &RenderInputs) -> Result<(), SourceError> {
         self.dependencies.fetch(&self.chart, self.passes_credentials, making)
     }
@@ -151,7 +151,7 @@ impl HelmPlan {
         self.dependencies.digest(hasher);
     }
 
-    /// Renders the chart that is in a folder of the working folder.
+    /// Renders the chart in a subfolder of the working folder.
     pub fn render(
         &self,
         workshop: &WorkingFolder,
@@ -224,7 +224,7 @@ impl HelmPlan {
     }
 }
 
-/// Checks a release name by Helm's rules.
+/// Checks a release name against Helm's rules.
 fn check_release(name: &str) -> Result<(), String> {
     let is_sign = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     let is_part = |part: &str| {

@@ -1,4 +1,4 @@
-//! Values that messages must not contain.
+//! Helm values that must not appear in error messages.
 
 use std::path::Path;
 
@@ -9,10 +9,10 @@ use crate::mask::MaskValues;
 use crate::render_target::Variables;
 use crate::tools::visit_files;
 
-/// File with a chart's default values.
+/// File that contains a chart's default values.
 const VALUES: &str = "values.yaml";
 
-/// Values that the source passes to its chart. They are extracted only after Helm has failed.
+/// Values that the source passes to its chart. They are extracted only once Helm has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct PrivateValues {
     parameters: Vec<String>,
@@ -33,7 +33,7 @@ impl PrivateValues {
         Self { parameters, object: helm.values_object.clone(), text: helm.values.clone() }
     }
 
-    /// Returns the values.
+    /// Returns the values to mask.
     pub fn to_mask_values(&self) -> MaskValues {
         let mut values = MaskValues::default();
         self.parameters.iter().for_each(|value| values.add(value));
@@ -45,8 +45,8 @@ impl PrivateValues {
     }
 }
 
-/// Adds default values of charts if their names indicate secrets. Other default values help to locate errors,
-/// so they are not masked.
+/// Adds those default values of charts whose names indicate secrets. Other default values help users to
+/// locate errors, so they are not masked.
 pub(super) fn add_defaults(values: &mut MaskValues, chart: &Path) {
     visit_files(
         chart,

@@ -1,5 +1,5 @@
-//! JSON schemas of charts. Helm follows references in schemas to local files and servers, so all schemas are
-//! checked before Helm reads them, including those in packed charts.
+//! JSON schemas of charts. Helm follows references in schemas to local files and servers. All schemas,
+//! including those in packed charts, are therefore checked before Helm reads them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::tools::visit_files;
 const SCHEMA_FILE: &str = "values.schema.json";
 /// Byte order mark.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// Keywords with values that are data rather than schemas, unless a reference points to them.
+/// Keywords whose values are data rather than schemas, unless a reference points to them.
 const DATA_KEYWORDS: [&str; 5] = ["default", "examples", "example", "const", "enum"];
 /// Maximum nesting of packed charts.
 const DEPTH_MAX: usize = 4;
@@ -59,8 +59,8 @@ pub(super) fn check_schemas(chart: &Path) -> Result<(), String> {
     found
 }
 
-/// Checks one file of a chart. Rejects files that can't be parsed in the same way as in Helm, because their
-/// references are unknown.
+/// Checks one file of a chart. Rejects files that can't be parsed in the same way as by Helm, because it is
+/// unknown which references they contain.
 fn check_file(path: &str, content: &[u8], depth: usize) -> Result<(), String> {
     // Helm treats backslashes as slashes.
     let path = &path.replace('\\', "/");
@@ -168,8 +168,8 @@ fn resolve_name(base: &str, name: &str) -> String {
     format!("{folder}/{name}")
 }
 
-/// Visits every string in a schema, along with its field. `has_names` is true if the field names are schema
-/// names. With `with_data`, data is visited too.
+/// Visits every string in a schema, along with its field. `has_names` is true if names in the field are names
+/// of schemas. If `with_data` is true, data is visited as well.
 fn visit_texts(value: &Value, (has_names, with_data): (bool, bool), with: &mut impl FnMut(&str, &str)) {
     match value {
         Value::Array(all) => all.iter().for_each(|one| visit_texts(one, (false, with_data), with)),

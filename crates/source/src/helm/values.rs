@@ -1,4 +1,4 @@
-//! Selection and order of values files.
+//! Selects values files and determines their order.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ pub(crate) struct ValuesFile {
     pub content: Vec<u8>,
 }
 
-/// Locations where values files are searched.
+/// Locations in which values files are searched for.
 pub(crate) struct ValuesFileSearch<'s> {
     /// Folder of the chart.
     pub folder: &'s str,
@@ -27,9 +27,9 @@ pub(crate) struct ValuesFileSearch<'s> {
     pub variables: &'s Variables,
 }
 
-/// Optional file or pattern, either in a referenced source or in the chart's source.
+/// Optional file or pattern, either in a referenced source or in the chart's own source.
 struct ValuesEntry {
-    /// The entry as written.
+    /// The entry, as written.
     text: String,
     reference: Option<String>,
     path: String,
@@ -47,8 +47,8 @@ impl ValuesEntry {
 }
 
 impl ValuesFileSearch<'_> {
-    /// Returns the values files, each only once: at the position of its explicit entry, or else of the first
-    /// matching pattern.
+    /// Returns the values files, each only once: at the position of its explicit entry, or otherwise of the
+    /// first matching pattern.
     pub fn value_files(&self, helm: &HelmSource) -> Result<Vec<ValuesFile>, SourceError> {
         let wanted: Vec<ValuesEntry> =
             helm.value_files.iter().map(|text| self.parse_entry(text)).collect::<Result<_, _>>()?;

@@ -27,7 +27,7 @@ const FETCHING_DISABLED: &str = "remote bases are fetched only if `tidegate serv
 const NOT_ALLOWED: &str = "none of the prefixes in `tidegate serve --allow-remote-bases` matches this base; add it there, copy it \
      into the repository, or make it a separate source";
 
-/// Required part of another repository's commit.
+/// The part of another repository's commit that is required.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FetchedTree {
     pub repository: OpenRepository,
@@ -35,11 +35,11 @@ pub(super) struct FetchedTree {
     /// True if Git LFS pointers are replaced with their content.
     has_lfs: bool,
     needs: KustomizationRequirements,
-    /// Required folders. No folder contains another one.
+    /// Required folders. None of them contains another one.
     pub folders: Vec<(String, ObjectId)>,
 }
 
-/// Open repository. Repositories are compared by address.
+/// An open repository. Repositories are compared by address.
 #[derive(Clone)]
 pub(super) struct OpenRepository(pub Arc<Repository>);
 
@@ -57,9 +57,9 @@ impl PartialEq for OpenRepository {
 
 impl Eq for OpenRepository {}
 
-/// Entry that has to be processed.
+/// An entry that has yet to be processed.
 struct QueuedEntry {
-    /// Tree that contains the entry's kustomization; `None` for the source.
+    /// Tree that contains the entry's kustomization. `None` for the source.
     tree: Option<usize>,
     depth: u64,
     entry: RemoteEntry,

@@ -13,9 +13,9 @@ pub(super) const PLUGIN_FIELDS: [&str; 3] = ["generators", "transformers", "vali
 pub(super) const CHART_FIELDS: [&str; 2] = ["helmCharts", "helmChartInflationGenerator"];
 /// Fields that refer only to files.
 const FILE_FIELDS: [&str; 3] = ["crds", "configurations", "patchesStrategicMerge"];
-/// Lists with entries that refer to a file in the field `path`.
+/// Lists whose entries refer to a file in the field `path`.
 const PATH_ENTRY_FIELDS: [&str; 4] = ["patches", "patchesJson6902", "replacements", "patchesStrategicMerge"];
-/// Lists of generators. Their fields refer to files in the form `file` or `key=file`.
+/// Lists of generators, whose fields refer to files in the form `file` or `key=file`.
 const GENERATOR_FIELDS: [&str; 2] = ["configMapGenerator", "secretGenerator"];
 /// Fields of generators that refer to files.
 const GENERATOR_FILE_FIELDS: [&str; 3] = ["files", "envs", "env"];
@@ -27,7 +27,7 @@ const PATH: &str = "path";
 const PLUGIN_FILE_FIELDS: [&str; 8] =
     [PATH, "paths", "files", "envs", "env", "resources", "valuesFile", "additionalValuesFiles"];
 
-/// Plugin fields with free-form content or with names of object fields.
+/// Plugin fields that contain free-form content or names of object fields.
 const FREE_FORM_FIELDS: [&str; 3] = ["annotations", "labels", "fieldSpecs"];
 
 /// Returns a known field that is spelled differently, along with the correct spelling. Kustomize accepts both
@@ -101,7 +101,7 @@ pub(super) fn is_remote_file(text: &str) -> bool {
     is_address(file_of(text)) || is_address(text)
 }
 
-/// Returns the file from an entry that may start with a key.
+/// Returns the file in an entry that may start with a key.
 pub(super) fn file_of(text: &str) -> &str {
     text.split_once('=').map_or(text, |(_, file)| file)
 }
@@ -131,7 +131,8 @@ fn collect_texts(value: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Folds the case of a name for comparison, like Go: the long s equals `s`, and the Kelvin sign equals `k`.
+/// Folds the case of a name for comparison, in the same way as Go: the long s equals `s`, and the Kelvin sign
+/// equals `k`.
 fn fold_case(name: &str) -> String {
     let plain = |sign| match sign {
         '\u{17f}' => 's',

@@ -46,7 +46,7 @@ const NOT_UTF8_MESSAGE: &str = "has invalid utf8 bytes";
 pub(crate) struct KustomizePlan {
     tool: Tool,
     path: String,
-    /// Required folders. No folder contains another one.
+    /// Required folders. None of them contains another one.
     folders: Vec<(String, ObjectId)>,
     /// Edited kustomizations.
     needs: KustomizationRequirements,
@@ -65,7 +65,7 @@ fn invalid_kustomization(file: &str, reason: impl Into<String>) -> SourceError {
     SourceError::Kustomization { file: file.to_owned(), reason: reason.into() }
 }
 
-/// Returns the kustomization in a folder; `None` if the folder doesn't contain a kustomization.
+/// Returns the kustomization in a folder. `None` if the folder doesn't contain a kustomization.
 fn find_kustomization(reader: &CommitReader<'_>, folder: &str) -> Result<Option<Kustomization>, SourceError> {
     for name in KUSTOMIZATION_FILES {
         let file = join_paths(folder, name);
@@ -112,7 +112,7 @@ impl KustomizePlan {
     }
 
     /// Fetches remote entries. The caller must not be using the source repository at the same time, because
-    /// it may also contain the entries.
+    /// the entries may be in that repository as well.
     pub fn fetch(&mut self, entries: Vec<RemoteEntry>, making: &RenderInputs) -> Result<(), SourceError> {
         if !entries.is_empty() {
             self.trees = fetch_entries::fetch_entries(&mut self.needs, entries, making)?;
@@ -200,7 +200,7 @@ impl KustomizePlan {
         }
     }
 
-    /// Replaces the folders of fetched repositories in a message with the repository names.
+    /// Replaces the folders of fetched repositories in a message with the names of the repositories.
     fn replace_folder_names(&self, text: &str) -> String {
         let numbered = self.trees.iter().enumerate().rev();
         numbered.fold(text.to_owned(), |text, (number, tree)| {
@@ -231,7 +231,7 @@ fn secret_values(workshop: &WorkingFolder) -> MaskValues {
 }
 
 /// Removes the prefix that `kubectl` prints before an error: severity, time, process ID and source line. The
-/// prefix differs in every run, so each error would look like a new one.
+/// prefix differs in every run, so each error would otherwise look like a new one.
 fn strip_log_prefix(line: &str) -> &str {
     let mut text = line.split_ascii_whitespace();
     let is_day = |day: &str| {

@@ -16,7 +16,7 @@ pub(super) enum ParsedEntry {
 pub(super) struct GitFolder {
     /// Address of the repository.
     pub url: String,
-    /// Commit, tag or branch; empty for the default branch.
+    /// Commit, tag or branch. Empty for the default branch.
     pub revision: String,
     /// Normalized path of the folder.
     pub path: String,
@@ -42,7 +42,7 @@ pub(super) fn is_address(text: &str) -> bool {
     text.contains("://") || text.starts_with(GIT_PREFIX)
 }
 
-/// Parses an entry. The error message follows the entry's text in the output.
+/// Parses an entry. In output, the error message follows the entry's text.
 pub(super) fn parse_entry(text: &str) -> Result<ParsedEntry, String> {
     if text.contains('#') {
         return Err("has a fragment, which is not allowed".to_owned());
@@ -70,8 +70,8 @@ fn strip_prefix<'t>(text: &'t str, prefix: &str) -> Option<&'t str> {
     begin.eq_ignore_ascii_case(prefix).then_some(rest)
 }
 
-/// Returns true if an address refers to a single file, based on its extension. Kustomize instead requests
-/// every address as a file first.
+/// Returns true if an address refers to a single file, based on its extension. Kustomize, in contrast, first
+/// requests every address as a file.
 fn is_file(address: &str) -> bool {
     let rest = strip_prefix(address, "https://").or_else(|| strip_prefix(address, "http://"));
     rest.is_some_and(|rest| {
@@ -147,7 +147,7 @@ fn repository_name_end(path: &str) -> Option<usize> {
     ends.into_iter().find(|end| path.get(*end..).is_some_and(|rest| rest.is_empty() || rest.starts_with('/')))
 }
 
-/// Returns the revision from a query: the parameter `ref`, or else `version`.
+/// Returns the revision in a query: the parameter `ref`, or otherwise `version`.
 fn query_revision(query: &str) -> String {
     let value = |name: &str| {
         let mut all = form_urlencoded::parse(query.as_bytes());

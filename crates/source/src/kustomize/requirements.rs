@@ -1,4 +1,4 @@
-//! Folders and remote entries that the kustomizations of a commit require.
+//! Folders and remote entries that the kustomizations in a commit require.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -26,7 +26,7 @@ const NOT_FETCHED_HERE: &str =
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KustomizationRequirements {
     visited: BTreeSet<String>,
-    /// Changed kustomizations by path.
+    /// Changed kustomizations, by path.
     pub edits: BTreeMap<String, KustomizationEdit>,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct RemoteEntry {
 
 impl KustomizationRequirements {
     /// Adds a folder and everything that its kustomization requires from the same commit. Returns the remote
-    /// entries. Uses the kustomization `found` if it is set, and otherwise the folder's kustomization in the
+    /// entries. Uses the kustomization `found` if it is set, or otherwise the folder's kustomization in the
     /// commit.
     pub fn add(
         &mut self,
@@ -90,7 +90,7 @@ impl KustomizationRequirements {
         Ok(entries)
     }
 
-    /// Returns the outermost folders with their trees.
+    /// Returns the outermost folders, along with their trees.
     pub fn folders(&self, reader: &CommitReader<'_>) -> Result<Vec<(String, ObjectId)>, SourceError> {
         let is_inside = |one: &String| {
             let is_above =
@@ -182,7 +182,7 @@ fn required_entries(
 enum LocalEntry {
     Folder(String),
     File(String, tree::TreeEntry),
-    /// The entry is not in the commit, so it is remote.
+    /// The entry is not in the commit, so it must be remote.
     NotFound,
 }
 
@@ -224,7 +224,7 @@ pub(super) fn remote_entry_error(file: &str, text: &str, why: &'static str) -> S
     SourceError::RemoteBase { file: file.to_owned(), base: remote_entry::without_secrets(text), why }
 }
 
-/// Returns true if a missing entry looks like an address.
+/// Returns true if an entry that is missing in the commit looks like an address.
 fn looks_remote(text: &str) -> bool {
     let host = text.split('/').next().unwrap_or_default();
     ["git@", "git::", "?ref=", ".git", "//"].iter().any(|part| text.contains(part))

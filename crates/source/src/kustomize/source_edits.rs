@@ -166,7 +166,7 @@ fn entries_by_name(entries: &[Value]) -> BTreeMap<String, Value> {
     entries.iter().filter_map(named).collect()
 }
 
-/// Replacement of an image.
+/// Replacement for an image.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Image {
     name: String,

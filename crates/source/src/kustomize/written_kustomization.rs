@@ -20,11 +20,11 @@ const DIGITS: usize = 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct KustomizationEdit {
     value: Value,
-    /// Replacements of list entries.
+    /// Replacements for list entries.
     entries: BTreeMap<(&'static str, usize), Replacement>,
 }
 
-/// Replacement of a remote entry.
+/// Replacement for a remote entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Replacement {
     /// Folder of the repository with the given number.
@@ -40,12 +40,12 @@ impl KustomizationEdit {
         Self { value, entries: BTreeMap::new() }
     }
 
-    /// Sets the replacement of an entry.
+    /// Sets the replacement for an entry.
     pub fn set_replacement(&mut self, entry: (&'static str, usize), fetched: Replacement) {
         self.entries.insert(entry, fetched);
     }
 
-    /// Returns the files to write for a kustomization at a path below a folder of the working folder.
+    /// Returns the files to write for a kustomization, at a path below a folder of the working folder.
     pub fn files_to_write(&self, root: &str, path: &str) -> Vec<OutputFile> {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let up = "../".repeat(path_segments(root).chain(path_segments(folder)).count());

@@ -1,4 +1,4 @@
-//! Git LFS batch API: <https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md>.
+//! Client for the Git LFS batch API: <https://github.com/git-lfs/git-lfs/blob/main/docs/api/batch.md>.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) const MEDIA_TYPE: &str = "application/vnd.git-lfs+json";
 pub(super) const OBJECTS_MAX: usize = 100;
 /// Maximum number of headers in an action.
 const HEADERS_MAX: usize = 32;
-/// Headers of the transport, which a server must not specify.
+/// Transport headers, which a server must not specify.
 const TRANSPORT_HEADERS: [&str; 11] = [
     "host",
     "connection",
@@ -40,7 +40,7 @@ pub(super) struct Action {
     pub is_authenticated: bool,
 }
 
-/// Error for an object.
+/// Error that concerns a single object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LfsObjectError {
     /// HTTP status code.
@@ -125,7 +125,7 @@ pub(super) fn parse_batch_response(
     Ok(found)
 }
 
-/// Parses request headers that a server specifies. The values may be secret.
+/// Parses request headers specified by a server. The values may be secret.
 pub(super) fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, &'static str> {
     if given.len() > HEADERS_MAX {
         return Err("the server requires too many request headers");
@@ -144,7 +144,7 @@ pub(super) fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap
     Ok(headers)
 }
 
-/// Response of `git-lfs-authenticate` over SSH.
+/// Response from `git-lfs-authenticate` over SSH.
 #[derive(Deserialize)]
 pub(super) struct AuthenticationResponse {
     #[serde(default)]

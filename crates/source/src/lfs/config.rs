@@ -9,8 +9,8 @@ use tidegate_web::redirect_target;
 /// Maximum size in bytes.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Returns the server from a `.lfsconfig`, resolved against the repository's address; `None` if the file
-/// doesn't specify a server. The error message follows the name of the file in the output.
+/// Returns the server in a `.lfsconfig`, resolved against the repository's address. `None` if the file
+/// doesn't specify a server. In output, the error message follows the name of the file.
 pub(super) fn configured_server(
     config: &[u8],
     repository: Option<&Uri>,

@@ -22,11 +22,11 @@ const RESPONSE_BYTES_MAX: u64 = 4 << 20;
 /// An LFS server.
 pub(super) struct Endpoint {
     pub base: Uri,
-    /// Headers with credentials from the server itself.
+    /// Headers with credentials that the server itself has provided.
     headers: HeaderMap,
 }
 
-/// Connections of one attempt.
+/// Connections used in one attempt.
 pub(super) struct LfsConnections<'w> {
     pub address: &'w Address,
     pub network: &'w Network,
@@ -51,7 +51,7 @@ impl<'w> LfsConnections<'w> {
         Self { address, network, access, attempt, bytes, links: RefCell::default() }
     }
 
-    /// Returns the LFS server that the repository specifies, or else the default server.
+    /// Returns the LFS server that the repository specifies, or the default server if it doesn't specify one.
     pub fn endpoint(&self, named: Option<&Uri>) -> Result<Endpoint, Problem> {
         if let Some(base) = named {
             return Ok(Endpoint { base: base.clone(), headers: HeaderMap::new() });

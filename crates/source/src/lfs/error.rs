@@ -1,6 +1,6 @@
 //! Git LFS errors.
 
-/// Error while obtaining the content of Git LFS files. It doesn't contain secrets.
+/// Error that occurred while the content of Git LFS files was being obtained. It doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LfsError {
     /// The batch request failed.
@@ -8,11 +8,11 @@ pub enum LfsError {
     Server {
         /// Address of the repository, without secrets.
         repository: String,
-        /// Path of the first file, and the number of other files.
+        /// Path of the first file, and how many more files there are.
         files: String,
         /// Message from the server or the connection.
         reason: String,
-        /// Remedy; empty if none is known.
+        /// Instructions for fixing the problem. Empty if unknown.
         hint: &'static str,
     },
     /// The object of a file is unavailable.
@@ -26,7 +26,7 @@ pub enum LfsError {
         oid: String,
         /// Message from the server or the connection.
         reason: String,
-        /// Remedy.
+        /// Instructions for fixing the problem.
         hint: &'static str,
     },
     /// The downloaded content does not match the pointer.
@@ -41,7 +41,7 @@ pub enum LfsError {
         file: String,
         /// Expected SHA-256 of the content in hexadecimal.
         oid: String,
-        /// Actual and expected value.
+        /// Actual and expected values.
         found: String,
     },
     /// The `.lfsconfig` specifies a server that is not allowed.

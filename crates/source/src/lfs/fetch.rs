@@ -17,7 +17,7 @@ use crate::credentials::AccessSettings;
 use crate::remote::{Network, Problem};
 use crate::{Address, SourceError};
 
-/// Remedy if the cause may be temporary.
+/// Remedy that is suggested if the cause may be temporary.
 const RETRY_HINT: &str = "the next comparison tries again";
 
 /// Git LFS objects of one repository.
@@ -27,7 +27,7 @@ pub(crate) struct Lfs {
     fetch_lock: Mutex<()>,
 }
 
-/// Source of the objects.
+/// Source from which the objects are fetched.
 pub(crate) struct LfsSource<'f> {
     pub address: &'f Address,
     pub network: &'f Network,

@@ -1,4 +1,4 @@
-//! Provides stored file content while a commit is read, and records missing objects.
+//! Provides stored file content while a commit is being read, and records missing objects.
 
 use std::cell::{Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -11,14 +11,14 @@ use crate::{Address, SourceError};
 /// File that specifies the LFS server.
 pub(crate) const CONFIG: &str = ".lfsconfig";
 
-/// Pointer without stored content, and the first file that contains it.
+/// A pointer whose content isn't stored, and the first file that contains the pointer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Missing {
     pub file: String,
     pub pointer: Pointer,
 }
 
-/// Objects encountered during one read of a commit.
+/// Objects that were encountered during one read of a commit.
 #[derive(Default)]
 struct EncounteredObjects {
     missing: BTreeMap<Oid, Missing>,
@@ -78,14 +78,14 @@ impl<'l> Lookup<'l> {
         Ok(held)
     }
 
-    /// Creates the error for an object with a size that doesn't match the pointer.
+    /// Creates the error for an object whose size doesn't match the pointer.
     fn size_mismatch(&self, file: &str, pointer: Pointer, content: &[u8]) -> SourceError {
         let found = format!("the object has {} bytes instead of {}", content.len(), pointer.size);
         let (repository, file, oid) = (self.repository.clone(), file.to_owned(), pointer.oid.to_string());
         LfsError::Mismatch { repository, file, oid, found }.into()
     }
 
-    /// Returns true if there were no missing objects.
+    /// Returns true if no objects were missing.
     pub fn is_complete(&self) -> bool {
         self.encountered.borrow().missing.is_empty()
     }

@@ -62,7 +62,7 @@ pub(crate) struct Pointer {
 }
 
 impl Pointer {
-    /// Parses a pointer; `None` if the content isn't a pointer.
+    /// Parses a pointer. `None` if the content isn't a pointer.
     pub fn parse(content: &[u8]) -> Option<Self> {
         if content.len() >= BYTES_MAX {
             return None;

@@ -1,4 +1,4 @@
-//! Stored objects of one repository, next to its mirror. They may be deleted at any time, and are fetched
+//! Stored objects of one repository, next to its mirror. They may be deleted at any time and are fetched
 //! again on demand.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use crate::remote::NEW_SUFFIX;
 
 pub(super) struct Store {
     folder: PathBuf,
-    /// Maximum total size of all objects in bytes, not counting objects in use.
+    /// Maximum total size of all objects in bytes, not counting objects that are in use.
     bytes_max: u64,
 }
 
@@ -26,7 +26,7 @@ impl Store {
         self.folder.join(oid.to_string())
     }
 
-    /// Returns an object if it is present and undamaged.
+    /// Returns an object if it is stored and undamaged.
     pub fn read(&self, oid: Oid) -> Option<Vec<u8>> {
         // The empty object doesn't need a server.
         if oid == Oid::hash_content(b"") {
@@ -42,7 +42,7 @@ impl Store {
         None
     }
 
-    /// Returns true if an object is present, even if it is damaged.
+    /// Returns true if an object is stored, even if it is damaged.
     pub fn has(&self, oid: Oid) -> bool {
         self.path(oid).exists()
     }

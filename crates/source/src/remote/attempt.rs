@@ -37,7 +37,7 @@ pub(crate) struct Attempt {
     is_ended: AtomicBool,
     /// Callbacks to run when the attempt ends.
     callbacks: Mutex<Vec<Box<dyn FnOnce() + Send>>>,
-    /// Sender for the thread that waits for the deadline. Dropping the sender ends the thread.
+    /// Sender that keeps the thread that waits for the deadline alive. Dropping the sender ends the thread.
     _ends: mpsc::Sender<()>,
 }
 
@@ -49,8 +49,8 @@ impl Attempt {
         then.into_iter().for_each(|one| one());
     }
 
-    /// Registers a callback for the end of the attempt. Runs the callback immediately if the attempt has
-    /// already ended.
+    /// Registers a callback that runs when the attempt ends. If the attempt has already ended, the callback
+    /// runs immediately.
     pub fn on_end(&self, then: impl FnOnce() + Send + 'static) {
         self.callbacks.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(then));
         if let Some(over) = self.end_reason() {
@@ -58,12 +58,12 @@ impl Attempt {
         }
     }
 
-    /// Returns a flag for code that polls.
+    /// Returns a flag that indicates the end of the attempt, for code that polls.
     pub fn end_flag(&self) -> &AtomicBool {
         &self.is_ended
     }
 
-    /// Returns the reason why the attempt ended; `None` while it is in progress.
+    /// Returns the reason why the attempt ended. `None` while it is in progress.
     pub fn end_reason(&self) -> Option<AttemptEnd> {
         *self.end_sender.borrow()
     }
@@ -104,7 +104,7 @@ impl Attempts {
         };
         let started = thread::Builder::new().name("source-limit".to_owned()).spawn(watch);
         let mut known = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // End the attempt if the thread can't start, because the deadline would not be enforced.
+        // End the attempt if the thread can't be started, because the deadline would not be enforced.
         if known.0 || started.is_err() {
             attempt.end(AttemptEnd::Stopped);
         }

@@ -22,7 +22,7 @@ use crate::error::{TEXT_MAX, git_error_text, to_line};
 use crate::refs::TAGS;
 use crate::{Address, Refs};
 
-/// Transport for Git's protocol, and the cause of its failure.
+/// Transport for Git's protocol, which also reports the cause of a failure.
 struct GitConnection {
     transport: Box<dyn Transport>,
     problem: Box<dyn Fn() -> Option<Problem>>,
@@ -100,14 +100,14 @@ fn list_names(way: &mut GitConnection) -> gix::Result<Vec<Ref>> {
     if let Some(refs) = greeting.refs {
         return Ok(refs);
     }
-    // Exclude pull requests (`refs/pull/…`), which may be a hundred times as numerous.
+    // Exclude pull requests (`refs/pull/…`), because there may be a hundred times as many of them.
     let mut prefixes = RefPrefixes::new();
     prefixes.extend(["HEAD", "refs/heads/", "refs/tags/"].map(Into::into));
     let command = LsRefsCommand::new(Some(prefixes), &greeting.capabilities, client_agent());
     command.invoke_blocking(&mut way.transport, &mut Discard, false)
 }
 
-/// Fetches the files of a commit without its history, or a tag, into a repository that already contains some
+/// Fetches a tag, or the files of a commit without its history, into a repository that already contains some
 /// commits.
 pub(crate) fn fetch_commit(
     (address, access): (&Address, &AccessSettings),

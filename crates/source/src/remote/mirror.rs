@@ -1,5 +1,5 @@
 //! Mirror of a repository: a bare repository without history in the state directory. It may be deleted at any
-//! time, and is fetched again on demand.
+//! time and is fetched again on demand.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,16 +15,16 @@ use crate::error::git_error_text;
 use crate::open_cache::RepositoryHandle;
 use crate::{Address, SourceError};
 
-/// Minimum growth before a mirror is recreated because of its size, as a factor of the size of its first
-/// fetch.
+/// Factor by which a mirror must have grown, compared to the size of its first fetch, before it is recreated
+/// because of its size.
 const GROWTH_FACTOR_MIN: u64 = 4;
-/// File that lists the fetched commits. It is Git's own file for commits without parents.
+/// File that lists the commits that have been fetched. It is Git's own file for commits without parents.
 const COMMITS_FILE: &str = "shallow";
 /// File that contains the size of the first fetch in bytes.
 const FIRST_SIZE_FILE: &str = "tidegate-first";
 /// Suffix of a mirror that is still being created.
 pub(crate) const NEW_SUFFIX: &str = "new";
-/// Suffix of the folder, next to a mirror, that stores the Git LFS objects of its repository.
+/// Suffix of the folder, next to a mirror, that contains the Git LFS objects of the same repository.
 pub(super) const LFS_SUFFIX: &str = "lfs";
 
 /// Folder that contains the packs.
@@ -32,7 +32,7 @@ const PACKS: &str = "objects/pack";
 /// Prefix of a pack or index that is still being written.
 const TEMPORARY_PREFIX: &str = ".tmp";
 
-/// Length of a mirror's name in digits.
+/// Number of digits in a mirror's name.
 const DIGITS: usize = 32;
 
 /// Returns the name of a repository's mirror.
@@ -42,8 +42,8 @@ pub(super) fn mirror_name(address: &Address) -> String {
     name
 }
 
-/// Deletes all mirrors in a folder except the mirrors of the given repositories. The deleted mirrors must not
-/// be in use.
+/// Deletes all mirrors in a folder except those of the given repositories. The deleted mirrors must not be in
+/// use.
 pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &'a Address>) {
     let kept: BTreeSet<String> = kept.into_iter().map(mirror_name).collect();
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
@@ -65,8 +65,8 @@ pub(crate) fn delete_unused<'a>(mirrors: &Path, kept: impl IntoIterator<Item = &
     }
 }
 
-/// Deletes files that a killed process has left behind: partial packs and unfinished mirrors. The mirrors
-/// must not be in use.
+/// Deletes files left behind by a killed process: partial packs and unfinished mirrors. The mirrors must not
+/// be in use.
 pub(crate) fn delete_unfinished(mirrors: &Path) {
     let inside =
         |folder: &Path| fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -103,11 +103,11 @@ impl Mirror {
         Self { folder, handle: opened, address: address.to_string(), limits, swap_lock: RwLock::default() }
     }
 
-    /// Returns true if a commit and all its files are present.
+    /// Returns true if the mirror contains a commit and all its files.
     pub fn has(&self, commit: ObjectId) -> bool {
         let _shared = self.swap_lock.read().unwrap_or_else(PoisonError::into_inner);
-        // The commit's name is recorded after its objects, so without the name, objects may be missing. Open
-        // the repository without the cache, because a cached instance would hide damage.
+        // The commit's name is recorded after its objects, so if the name is missing, objects may be missing
+        // as well. Open the repository without the cache, because a cached instance would hide damage.
         let is_there = |git: gix::Repository| git.find_commit(commit).is_ok();
         self.commits().contains(&commit) && self.handle.open_independent().is_ok_and(is_there)
     }
@@ -117,7 +117,7 @@ impl Mirror {
         text.lines().filter_map(|line| ObjectId::from_hex(line.as_bytes()).ok()).collect()
     }
 
-    /// Returns the fetched commit that starts with a prefix, if it is unique.
+    /// Returns the fetched commit that starts with the given prefix, if it is unique.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         let commits = self.commits();
         let mut found = commits.into_iter().filter(|id| id.to_string().starts_with(prefix));
@@ -178,7 +178,7 @@ impl Mirror {
         self.create(commit, fetch)
     }
 
-    /// Fetches an object other than a commit into the mirror. The object isn't recorded, and may disappear
+    /// Fetches an object other than a commit into the mirror. The object isn't recorded, so it may disappear
     /// along with the mirror.
     pub fn add_object(
         &self,
@@ -194,7 +194,7 @@ impl Mirror {
     ) -> Result<(), Problem> {
         let damaged = |what| Problem { can_be_local: true, ..Problem::new(what) };
         let git = self.handle.open_current().map_err(|error| damaged(git_error_text(&error)))?;
-        // The server omits objects that we report as present, so they must really be present.
+        // The server omits objects that the client reports as available, so they must really be available.
         if let Some(lost) = commits.iter().find(|id| git.find_commit(**id).is_err()) {
             return Err(damaged(format!("commit {lost} is missing")));
         }
@@ -229,7 +229,7 @@ impl Mirror {
         fs::rename(&new, &self.folder).map_err(|error| self.io_problem("create", &error))
     }
 
-    /// Records that a commit is present.
+    /// Records that the mirror contains a commit.
     fn record_commit(&self, folder: &Path, known: &[ObjectId], commit: ObjectId) -> Result<(), Problem> {
         let mut commits = known.to_vec();
         commits.push(commit);

@@ -9,7 +9,7 @@
 //!         Mirror (a bare repository in the state directory)
 //! ```
 //!
-//! All responses are limited in time and size, and requests end when the process shuts down.
+//! All responses are limited in time and size. Requests end when the process shuts down.
 
 mod attempt;
 mod git_requests;
@@ -49,9 +49,9 @@ pub struct RemoteLimits {
     pub list_refs: Duration,
     /// Timeout for fetching a commit.
     pub fetch: Duration,
-    /// Maximum transfer size, in bytes, of the list of refs.
+    /// Maximum transfer size of the list of refs, in bytes.
     pub names_bytes: u64,
-    /// Maximum transfer size, in bytes, of a commit's objects.
+    /// Maximum transfer size of a commit's objects, in bytes.
     pub pack_bytes: u64,
     /// Maximum size of one unpacked object in bytes.
     pub object_bytes: usize,
@@ -62,8 +62,8 @@ pub struct RemoteLimits {
     pub mirror_bytes: u64,
     /// Number of fetches after which a mirror is recreated.
     pub mirror_fetches: usize,
-    /// Maximum total size, in bytes, of a repository's stored Git LFS objects. The total size exceeds this
-    /// limit only while more objects are in use at the same time.
+    /// Maximum total size of a repository's stored Git LFS objects, in bytes. It is exceeded only if the
+    /// objects that are in use at the same time are larger in total.
     pub lfs_bytes: u64,
 }
 
@@ -87,12 +87,12 @@ impl Default for RemoteLimits {
     }
 }
 
-/// Failed request. The message doesn't contain secrets.
+/// A failed request. The message doesn't contain secrets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Problem {
     message: String,
     hint: &'static str,
-    /// True if local data, rather than the server's response, may be the cause.
+    /// True if the cause may be local data rather than the server's response.
     can_be_local: bool,
     /// True if the server rejected the credentials.
     is_refused: bool,
@@ -158,7 +158,7 @@ impl Network {
         BlockedAddresses { link_local: !self.allows_link_local, loopback: access.blocks_loopback }
     }
 
-    /// Returns the access settings for a server other than the repository's server.
+    /// Returns the access settings for a server other than the repository's own server.
     pub fn access_to_other_host(&self, access: &AccessSettings, host: &str) -> AccessSettings {
         let known = self.credentials.read().unwrap_or_else(PoisonError::into_inner).clone();
         known.access_to_other_host(access, host)

@@ -1,4 +1,4 @@
-//! Relay that allows another program to use a proxy: it forwards a single connection to a local port through
+//! Relay that allows another program to use a proxy. It forwards a single connection to a local port through
 //! the proxy.
 
 use std::net::{Ipv4Addr, SocketAddr};

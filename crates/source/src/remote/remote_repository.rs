@@ -1,4 +1,4 @@
-//! Remote repository with its mirror and its Git LFS objects.
+//! A remote repository, with its mirror and its Git LFS objects.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -18,12 +18,12 @@ pub(crate) struct Remote {
     network: Arc<Network>,
     mirror: Mirror,
     lfs: Lfs,
-    /// Cached LFS setting, along with the credentials that it was derived from.
+    /// Cached LFS setting, along with the credentials from which it was derived.
     enables_lfs: Mutex<Option<(Arc<Credentials>, bool)>>,
     fetches: Singleflight<(ObjectId, Result<(), SourceError>)>,
     /// True if loopback addresses are blocked, because only manifests refer to this repository.
     blocks_loopback: AtomicBool,
-    /// Last commit that was fetched again because its objects were unreadable. This prevents an endless loop.
+    /// Last commit that was fetched again because its objects were unreadable. It prevents an endless loop.
     last_refetched: Mutex<Option<ObjectId>>,
 }
 
@@ -67,7 +67,7 @@ impl Remote {
         }
     }
 
-    /// Returns access to the fetched content of Git LFS files.
+    /// Returns access to the content of Git LFS files that has been fetched.
     pub fn lookup(&self) -> Lookup<'_> {
         self.lfs.lookup(&self.address)
     }
@@ -137,7 +137,7 @@ impl Remote {
         })
     }
 
-    /// Returns the fetched commit that starts with a prefix, if it is unique.
+    /// Returns the fetched commit that starts with the given prefix, if it is unique.
     pub fn complete(&self, prefix: &str) -> Option<ObjectId> {
         self.mirror.complete(prefix)
     }

@@ -1,4 +1,4 @@
-//! Merging of concurrent calls for the same work.
+//! Merges concurrent calls that request the same work.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -41,7 +41,7 @@ mod tests {
 
     use super::*;
 
-    /// Callers that arrive while work is running must share the next run instead of the current one.
+    /// Callers that arrive while work is running must share the next run rather than the current one.
     #[test]
     fn waiting_callers_share_a_run() {
         let turn = Singleflight::default();

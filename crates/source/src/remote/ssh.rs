@@ -22,7 +22,7 @@ use crate::secret_text::SecretText;
 
 /// Name prefix of folders that contain keys. If a process is killed, the next process deletes its folders.
 const KEY_FOLDER_PREFIX: &str = "ssh-";
-/// Maximum number of bytes of standard error to keep.
+/// Maximum number of bytes of standard error that are kept.
 const STDERR_BYTES_MAX: u64 = 4 << 10;
 /// Maximum output of a command in bytes.
 const OUTPUT_BYTES_MAX: u64 = 64 << 10;
@@ -37,7 +37,7 @@ pub(crate) struct Session {
     _files: TempDir,
 }
 
-/// Deletes keys that a killed process left behind.
+/// Deletes keys left behind by a killed process.
 pub(crate) fn delete_stale_keys(mirrors: &Path) {
     for entry in fs::read_dir(mirrors).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(KEY_FOLDER_PREFIX) {
@@ -258,7 +258,7 @@ impl Drop for Session {
     }
 }
 
-/// Program output up to a limit.
+/// Output of a program, up to a limit.
 struct LimitedOutput {
     output: ChildStdout,
     bytes_left: u64,

@@ -7,12 +7,12 @@ use tidegate_web::is_local_host;
 use crate::Address;
 use crate::address::{RemoteLocation, parse_location};
 
-/// Prefix that matches all addresses with an encrypted protocol.
+/// Prefix that matches all addresses that use an encrypted protocol.
 const ANY_ADDRESS: &str = "*";
 /// Default ports by scheme.
 const SCHEMES: [(&str, u16); 4] = [("https", 443), ("http", 80), ("ssh", 22), ("oci", 443)];
 
-/// Allowed remote dependencies. If it is empty, remote dependencies are not allowed.
+/// Allowed remote dependencies. If empty, no remote dependencies are allowed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AllowedSources {
     /// Remote bases and files of kustomizations.
@@ -21,11 +21,11 @@ pub struct AllowedSources {
     pub charts: Vec<Prefix>,
 }
 
-/// Address prefix: a host with whole path segments, or `*` for all addresses except plain HTTP.
+/// An address prefix: a host with whole path segments, or `*` for all addresses except plain HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Prefix(Option<RemoteLocation>);
 
-/// Error for a text that is not a valid address prefix.
+/// Error that is returned if a text is not a valid address prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}; use https://host/path, ssh://host/path, oci://host/path, git@host:path, or * for all URLs")]
 pub struct InvalidPrefix(String);

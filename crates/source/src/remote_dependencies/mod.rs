@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A dependency is fetched only if `serve` allows its address and the project permits it. Helm and Kustomize
-//! never fetch anything themselves: Tidegate places everything that they require in their private folder
-//! before they start.
+//! never fetch anything themselves. Before they start, Tidegate places everything that they require in their
+//! private folder.
 
 mod allowed_sources;
 mod web_file;
@@ -28,26 +28,27 @@ use crate::{Address, Repositories, RequiredKeys, SourceError};
 pub use allowed_sources::{AllowedSources, InvalidPrefix, Prefix};
 pub(crate) use web_file::WebFile;
 
-/// Callback that checks whether a project permits a repository. Returns the reason if it doesn't.
+/// Callback that checks whether a project permits a repository. If it doesn't, the callback returns the
+/// reason.
 pub type RepositoryPermission = Arc<dyn Fn(&str) -> Result<(), String> + Send + Sync>;
 
-/// Remote dependency that was used to render manifests.
+/// A remote dependency that was used to render manifests.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UsedDependency {
     /// Address of the dependency.
     pub address: Address,
-    /// The dependency as a source: a chart, or a branch, tag or commit of a repository.
+    /// The dependency as a source: either a chart, or a branch, tag or commit of a repository.
     pub source: ApplicationSource,
 }
 
-/// Fetches remote dependencies for one Application and records them.
+/// Fetches remote dependencies for one Application, and records them.
 pub struct DependencyFetcher {
     repositories: Arc<Repositories>,
     allowed: Arc<AllowedSources>,
     /// Project of the Application.
     project: String,
     is_permitted: RepositoryPermission,
-    /// Required signatures, and the time at which they are checked.
+    /// Required signatures, and the time as of which they are checked.
     required_signatures: Option<(RequiredKeys, Timestamp)>,
     used: Mutex<BTreeMap<(Address, String), UsedDependency>>,
 }
@@ -56,7 +57,7 @@ pub struct DependencyFetcher {
 pub(crate) enum FetchRefusal {
     /// The address is not allowed.
     NotAllowed,
-    /// Fetching failed, or the project forbids it.
+    /// The fetch failed, or the project forbids the dependency.
     Problem(String),
 }
 
@@ -90,7 +91,7 @@ impl DependencyFetcher {
         }
     }
 
-    /// Returns the dependencies requested so far, including unavailable ones.
+    /// Returns the dependencies requested so far, including those that were unavailable.
     pub fn used_dependencies(&self) -> Vec<UsedDependency> {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
@@ -101,7 +102,7 @@ impl DependencyFetcher {
         used.insert(key, UsedDependency { address: address.clone(), source });
     }
 
-    /// Returns the address for the project's credentials.
+    /// Returns the address to use with the project's credentials.
     fn address_for_project(&self, address: Address) -> Address {
         self.repositories.address_for_project(address, &self.project)
     }
@@ -141,7 +142,7 @@ impl DependencyFetcher {
         !self.allowed.charts.is_empty()
     }
 
-    /// Returns a remote base's repository and the resolved commit.
+    /// Returns the repository of a remote base and the commit to which the base was resolved.
     pub(crate) fn fetch_base(
         &self,
         url: &str,
@@ -178,7 +179,7 @@ impl DependencyFetcher {
         Ok(file.content()?)
     }
 
-    /// Returns a dependency's packed chart and its version.
+    /// Returns the packed chart of a dependency, and its version.
     pub(crate) fn fetch_chart(&self, source: &ApplicationSource) -> Result<(String, Vec<u8>), FetchRefusal> {
         let url = source.repo_url.as_str();
         let address = self.address_for_project(Address::parse_chart(url, &source.chart)?);
@@ -191,7 +192,7 @@ impl DependencyFetcher {
         Ok((version, packed))
     }
 
-    /// Returns the address of the Helm repository with this name in a repository Secret.
+    /// Returns the address of the Helm repository that has this name in a repository Secret.
     pub(crate) fn find_chart_repository(&self, name: &str) -> Option<String> {
         self.repositories.find_chart_repository(name, &self.project)
     }

@@ -1,4 +1,4 @@
-//! A single file on a server. Its content comes from the last observation.
+//! A single file on a server. Its content is that of the last observation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError};
@@ -54,7 +54,7 @@ impl WebFile {
         self.observations.observe(|known| self.fetch(known.and_then(Result::ok)))
     }
 
-    /// Observes the file. Returns true if anything has changed for its users, including whether it is
+    /// Observes the file. Returns true if anything has changed for the file's users, including whether it is
     /// available.
     pub fn observe_availability(&self) -> bool {
         match self.observe_shared() {

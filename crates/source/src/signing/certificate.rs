@@ -1,4 +1,4 @@
-//! OpenPGP certificates: their keys, and the permitted uses of each key.
+//! OpenPGP certificates: their keys, and the uses for which each key is permitted.
 //!
 //! A key's own signatures define its expiry, its uses and its revocation. Signatures by other keys are
 //! ignored. As in GnuPG, the newest valid signature counts.
@@ -9,7 +9,7 @@ use pgp::types::{KeyDetails, Tag};
 
 use super::key_id::KeyId;
 
-/// Key in a certificate.
+/// A key in a certificate.
 pub(super) struct Signer {
     pub id: KeyId,
     /// ID of the certificate's primary key.
@@ -28,7 +28,7 @@ pub(super) enum Key {
 }
 
 impl Signer {
-    /// Returns true if this key signed these bytes.
+    /// Returns true if the signature of the given bytes was made with this key.
     pub fn made_signature(&self, signature: &Signature, of: &[u8]) -> bool {
         let verified = match &self.key {
             Key::Primary(key) => signature.verify(key, of),
@@ -38,7 +38,7 @@ impl Signer {
     }
 }
 
-/// Returns the keys in a certificate; `None` if it doesn't have a valid self-signature.
+/// Returns the keys in a certificate. `None` if the certificate doesn't have a valid self-signature.
 pub(super) fn signers(certificate: &SignedPublicKey) -> Option<Vec<Signer>> {
     let primary = &certificate.primary_key;
     let own = newest_signature(self_signatures(certificate))?;
@@ -58,7 +58,7 @@ pub(super) fn signers(certificate: &SignedPublicKey) -> Option<Vec<Signer>> {
     Some(std::iter::once(first).chain(others).collect())
 }
 
-/// Returns the self-signatures: signatures on user IDs that aren't revoked, and direct signatures.
+/// Returns the self-signatures: signatures on user IDs that haven't been revoked, and direct signatures.
 fn self_signatures(certificate: &SignedPublicKey) -> impl Iterator<Item = &Signature> {
     let primary = &certificate.primary_key;
     let of_users = certificate.details.users.iter().flat_map(move |user| {

@@ -23,7 +23,7 @@ impl KeyId {
         Self::from(&key.legacy_key_id())
     }
 
-    /// Returns the ID of the key with this fingerprint, if the key's version is supported.
+    /// Returns the ID of the key with the given fingerprint, if the key's version is supported.
     pub fn from_fingerprint(fingerprint: &Fingerprint) -> Option<Self> {
         let bytes = fingerprint.as_bytes();
         let id = match fingerprint {

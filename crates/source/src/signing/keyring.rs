@@ -16,7 +16,7 @@ use crate::error::to_line;
 
 /// Maximum size of an armored signature in bytes.
 const SIGNATURE_MAX: usize = 64 << 10;
-/// Maximum number of valid signatures in the cache.
+/// Maximum number of valid signatures that are cached.
 const CACHED_SIGNATURES_MAX: usize = 4096;
 /// Tolerance for clock differences.
 const CLOCK_SKEW_SECONDS: i64 = 300;
@@ -27,26 +27,27 @@ pub(crate) struct Keyring {
     /// Armored keys by ID.
     armored: BTreeMap<String, String>,
     signers: Vec<Signer>,
-    /// Valid signatures, by the ID of the signed object. For a tag, its name and commit are part of the key.
+    /// Signatures that were valid when they were checked, by the ID of the signed object. For a tag, its name
+    /// and commit are part of the key.
     cache: Mutex<BTreeMap<SignedObject, ValidSignature>>,
 }
 
-/// Signed object: its ID, its name if it is a tag, and the commit that it vouches for.
+/// A signed object: its ID, its name if it is a tag, and the commit that it vouches for.
 pub(super) type SignedObject = (ObjectId, Option<String>, ObjectId);
 
-/// Signature that was valid when it was checked.
+/// A signature that was valid when it was checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct ValidSignature {
     pub key: KeyId,
     /// ID of the certificate's primary key.
     pub primary: KeyId,
-    /// Expiry time of the key and of the signature, in seconds since 1970.
+    /// Times at which the key and the signature expire, in seconds since 1970.
     key_expires_at: Option<i64>,
     expires_at: Option<i64>,
 }
 
 impl Keyring {
-    /// Parses the keys in a ConfigMap. An invalid key is logged, and affects only commits that were signed
+    /// Parses the keys in a ConfigMap. An invalid key is logged. It only affects commits that were signed
     /// with it.
     pub fn new(written: BTreeMap<String, String>) -> Self {
         let mut all = Vec::new();
@@ -61,7 +62,7 @@ impl Keyring {
         Self { armored: written, signers: all, cache: Mutex::default() }
     }
 
-    /// Returns true if the keyring was created from these keys.
+    /// Returns true if the keyring was created from the given keys.
     pub fn has_keys(&self, written: &BTreeMap<String, String>) -> bool {
         self.armored == *written
     }
@@ -88,8 +89,8 @@ impl Keyring {
         known.insert(signed, good);
     }
 
-    /// Verifies a signature of these bytes, and checks that the signature and its key were valid at the given
-    /// time.
+    /// Verifies a signature of the given bytes, and checks that the signature and its key were valid at the
+    /// given time.
     pub(super) fn check(
         &self,
         armored: &[u8],
@@ -117,7 +118,7 @@ impl Keyring {
     }
 }
 
-/// Checks all other requirements for a cryptographically correct signature.
+/// Checks all other requirements that a cryptographically correct signature must meet.
 fn check_conditions(
     signer: &Signer,
     signature: &Signature,

@@ -1,4 +1,4 @@
-//! Signed objects: a commit, or a tag of the commit.
+//! Signed objects: a commit, or a tag that refers to the commit.
 
 use gix::ObjectId;
 use gix::objs::signature::Format;
@@ -71,10 +71,10 @@ fn key_text(ValidSignature { key, primary, .. }: &ValidSignature) -> String {
     if key == primary { key.to_string() } else { format!("{key} of {primary}") }
 }
 
-/// Signature and the bytes that were signed.
+/// A signature, and the bytes that were signed.
 type SignatureParts = (Vec<u8>, Vec<u8>);
 
-/// Returns the signature and the signed bytes of a commit, or of a tag with this name; `None` for other
+/// Returns the signature and the signed bytes of a commit, or of a tag with this name. `None` for other
 /// objects.
 fn signature_parts(
     found: &gix::Object<'_>,

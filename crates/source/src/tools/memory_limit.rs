@@ -1,4 +1,4 @@
-//! Memory limit of this process's container, which also applies to all child processes.
+//! Memory limit of this process's container. The limit also applies to all child processes.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ const CGROUP_V1_LIMIT: &str = "/sys/fs/cgroup/memory/memory.limit_in_bytes";
 /// Minimum value that means "no limit" in cgroup v1.
 const UNLIMITED_FROM: u64 = 1 << 50;
 
-/// Returns the memory limit of the container in bytes, if it has one.
+/// Returns the container's memory limit in bytes, if it has one.
 pub(super) fn container_memory_limit() -> Option<u64> {
     let own = fs::read_to_string("/proc/self/cgroup").unwrap_or_default();
     let own = own.lines().find_map(|line| line.strip_prefix("0::/")).unwrap_or_default();

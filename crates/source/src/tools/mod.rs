@@ -26,7 +26,7 @@ use slots::ToolSlots;
 use working_folder::WorkingFolders;
 pub(crate) use working_folder::{SOURCE_FOLDER, WorkingFolder, file_paths, visit_files};
 
-/// Resource limits of a tool.
+/// Resource limits for a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ToolLimits {
     /// Maximum run time. After this time, the tool is killed.
@@ -39,16 +39,16 @@ pub struct ToolLimits {
     pub concurrency: usize,
 }
 
-/// Maximum time to wait until killed tools have exited, which takes some time on a busy system.
+/// Maximum time to wait for killed tools to exit, which may take a while on a busy system.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
-/// Memory limit of a tool if the container doesn't have a limit.
+/// Memory limit for a tool if the container doesn't have a limit.
 const MEMORY: u64 = 1 << 30;
-/// Minimum amount of memory with which the tools work at all.
+/// Minimum amount of memory that the tools need in order to work at all.
 const MEMORY_MIN: u64 = 128 << 20;
 
 impl Default for ToolLimits {
-    /// The time limit is the same as in Argo CD. The largest charts in use require a tenth of the other
-    /// limits.
+    /// The time limit is the same as in Argo CD. Even the largest charts in use need only a tenth of the
+    /// other limits.
     fn default() -> Self {
         let cores = std::thread::available_parallelism().map_or(2, std::num::NonZero::get);
         let (memory, at_once) = share_resources(memory_limit::container_memory_limit(), cores);
@@ -57,7 +57,7 @@ impl Default for ToolLimits {
 }
 
 /// Returns the memory per tool and the number of concurrent runs. If the container has a memory limit, all
-/// tools together use at most half of it, because the kernel would otherwise kill this process as well.
+/// tools together use at most half of it, because the kernel might otherwise kill this process as well.
 fn share_resources(container: Option<u64>, cores: usize) -> (u64, usize) {
     let Some(half) = container.map(|bytes| bytes / 2).filter(|bytes| *bytes > 0) else {
         return (MEMORY, cores);
@@ -70,13 +70,13 @@ fn share_resources(container: Option<u64>, cores: usize) -> (u64, usize) {
 /// Helm and Kustomize.
 #[derive(Clone, Default)]
 pub struct Tools {
-    /// Path of `helm`; if `None`, it is looked up on the `PATH`.
+    /// Path of `helm`. If `None`, `helm` is looked up on the `PATH`.
     pub helm: Option<PathBuf>,
-    /// Path of `kustomize` or `kubectl`; if `None`, they are looked up on the `PATH`.
+    /// Path of `kustomize` or `kubectl`. If `None`, both are looked up on the `PATH`.
     pub kustomize: Option<PathBuf>,
-    /// Folder for working folders. Only this process may use it.
+    /// Parent folder for working folders. It must not be used by any other process.
     pub folder: PathBuf,
-    /// Limits.
+    /// Resource limits for the tools.
     pub limits: ToolLimits,
     pub(crate) attempts: Arc<Attempts>,
     slots: Arc<ToolSlots>,
@@ -92,7 +92,7 @@ pub(crate) struct Tool {
 }
 
 impl Tools {
-    /// Creates tools that are looked up on the `PATH` and work in a folder.
+    /// Creates tools that are looked up on the `PATH` and work in the given folder.
     pub fn new(folder: PathBuf) -> Self {
         working_folder::delete_stale_folders(&folder);
         Self { folder, ..Self::default() }
@@ -103,8 +103,8 @@ impl Tools {
         tidegate_program::confines_files()
     }
 
-    /// Kills running tools, and waits until they have exited and their folders are deleted. Later runs end
-    /// immediately.
+    /// Kills running tools, and waits until they have exited and their folders have been deleted. Later runs
+    /// end immediately.
     pub fn stop(&self) {
         self.attempts.stop();
         self.workshops.wait_until_closed(STOP_WITHIN);

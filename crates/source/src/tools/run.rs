@@ -10,23 +10,23 @@ use tidegate_program::{Limits, ProgramOutput, Sandbox, StopReason};
 use super::{Tool, ToolLimits, Tools, WorkingFolder};
 use crate::remote;
 
-/// Proxy address without a listener. With this proxy, requests fail immediately, even if the kernel doesn't
-/// block network access.
+/// Address of a proxy at which nothing listens. With this proxy, requests fail immediately, even if the
+/// kernel doesn't block network access.
 const UNREACHABLE_PROXY: &str = "http://127.0.0.1:9";
 
-/// Call of a tool.
+/// A call to a tool.
 pub(crate) struct ToolCall<'c> {
     pub tool: &'c Tool,
     pub arguments: Vec<OsString>,
     pub workshop: &'c WorkingFolder,
-    /// Application that the tool is called for.
+    /// Application for which the tool is called.
     pub application: &'c str,
 }
 
 /// Reason why a tool didn't produce manifests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RunError {
-    /// The tool exited with an error. The text is its standard error.
+    /// The tool exited with an error. Contains its standard error.
     #[error("{0}")]
     Failed(String),
     /// The tool could not be started or had to be stopped.
@@ -80,7 +80,7 @@ fn tool_command(call: &ToolCall<'_>, limits: &ToolLimits) -> Command {
         ("HELM_DATA_HOME", "data"),
         ("HELM_PLUGINS", "plugins"),
         ("KUBECONFIG", "none"),
-        // Prevents the tool from finding other programs.
+        // This prevents the tool from finding other programs.
         ("PATH", "none"),
     ] {
         set(&mut command, name, &home.join(folder));

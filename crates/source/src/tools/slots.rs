@@ -1,6 +1,6 @@
-//! Slots for tools that run concurrently. An Application whose last run exceeded a limit counts as slow: it
-//! waits for all other Applications and leaves one slot free for them. A few endless charts therefore can't
-//! block the rest.
+//! Slots for tools that run concurrently. An Application whose last run exceeded a limit is considered slow:
+//! it waits for all other Applications and leaves one slot free for them. A few endless charts therefore
+//! can't block the rest.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,13 +20,13 @@ struct SlotState {
     taken: usize,
     /// Number of slots used by slow Applications.
     taken_by_slow: usize,
-    /// Waiting callers, each with a flag that is true for a slow Application, and with the order of arrival.
+    /// Waiting callers, each with a flag that is true for a slow Application, and in order of arrival.
     waiting: BTreeSet<(bool, u64)>,
     arrivals: u64,
     slow_applications: BTreeSet<String>,
 }
 
-/// Slot that is released when it is dropped.
+/// A slot, which is released when this value is dropped.
 pub(super) struct ToolSlot<'p> {
     slots: &'p ToolSlots,
     application: &'p str,
@@ -37,7 +37,7 @@ impl SlotState {
     /// Returns true if a waiting caller is next.
     fn is_next(&self, of: (bool, u64), limit: usize) -> bool {
         let (is_slow, _) = of;
-        // Slow Applications leave one slot free if there is more than one slot.
+        // Slow Applications leave one slot free if there is more than one.
         let has_place = !is_slow || self.taken_by_slow < limit.saturating_sub(1).max(1);
         self.taken < limit && has_place && self.waiting.first() == Some(&of)
     }
@@ -61,7 +61,7 @@ impl ToolSlots {
         state.waiting.remove(&us);
         state.taken = state.taken.saturating_add(1);
         state.taken_by_slow = state.taken_by_slow.saturating_add(usize::from(is_slow));
-        // The next waiting caller may also obtain a slot.
+        // The next waiting caller may be able to obtain a slot as well.
         self.released.notify_all();
         ToolSlot { slots: self, application: whose, is_slow }
     }

@@ -14,12 +14,12 @@ use crate::SourceError;
 
 /// Name prefix of working folders. If a process is killed, the next process deletes its folders.
 const FOLDER_PREFIX: &str = "work-";
-/// Folder with the files of the repository.
+/// Folder that contains the files of the repository.
 pub(crate) const SOURCE_FOLDER: &str = "source";
-/// File mode. The content may be secret.
+/// File mode. It is restrictive because the content may be secret.
 const OWNER_ONLY: u32 = 0o600;
 
-/// Deletes folders that a killed process has left behind.
+/// Deletes folders left behind by a killed process.
 pub(super) fn delete_stale_folders(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(FOLDER_PREFIX) {
@@ -36,7 +36,7 @@ pub(super) struct WorkingFolders {
 }
 
 impl WorkingFolders {
-    /// Waits until all folders are deleted or the time has elapsed.
+    /// Waits until all folders have been deleted or the time has elapsed.
     pub fn wait_until_closed(&self, within: Duration) {
         let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let _ = self.closed.wait_timeout_while(open, within, |open| *open > 0);
@@ -60,7 +60,7 @@ impl Drop for OpenGuard {
     }
 }
 
-/// Private folder. Dropping it deletes the folder and then decrements the counter.
+/// A private folder. Dropping this value deletes the folder and then decrements the counter.
 pub(crate) struct WorkingFolder(TempDir, #[allow(dead_code, reason = "held until it is dropped")] OpenGuard);
 
 impl WorkingFolder {
@@ -99,12 +99,14 @@ impl WorkingFolder {
         Ok(path)
     }
 
-    /// Writes a file of the repository. The path must be normalized, so that it stays inside the folder.
+    /// Writes a file of the repository. The path must be normalized, so that the file is written inside the
+    /// folder.
     pub fn write_source_file(&self, path: &str, content: &[u8]) -> Result<(), SourceError> {
         self.write_file_in(SOURCE_FOLDER, path, content)
     }
 
-    /// Writes a file below another folder of the working folder, such as the folder of another repository.
+    /// Writes a file below another folder within the working folder, such as the folder of another
+    /// repository.
     pub fn write_file_in(&self, root: &str, path: &str, content: &[u8]) -> Result<(), SourceError> {
         let path = self.0.path().join(check_path(root)?).join(check_path(path)?);
         if let Some(folder) = path.parent() {
@@ -139,7 +141,7 @@ pub(crate) fn file_paths(top: &Path) -> Vec<String> {
     files
 }
 
-/// Calls a function for each file with a wanted name, passing its content. Skips unreadable files.
+/// Calls a function with the content of each file that has a wanted name. Skips unreadable files.
 pub(crate) fn visit_files(top: &Path, is_wanted: impl Fn(&str) -> bool, mut with: impl FnMut(&str, &[u8])) {
     for path in file_paths(top) {
         if is_wanted(path.rsplit('/').next().unwrap_or_default())
@@ -156,7 +158,7 @@ fn write_private(path: &Path, content: &[u8]) -> Result<(), SourceError> {
     written.map_err(|error| write_error(path, &error))
 }
 
-/// Checks that a path stays below its folder.
+/// Checks that a path doesn't lead outside its folder.
 fn check_path(path: &str) -> Result<&str, SourceError> {
     let is_bad = |name: &str| {
         matches!(name, "" | "." | "..")

@@ -1,4 +1,4 @@
-//! Waiting for Applications, and showing them afterwards.
+//! Waits for Applications, and shows the result.
 
 mod reasons;
 
@@ -30,7 +30,7 @@ use self::reasons::{Goal, ReasonPrinter};
 
 /// Time limit for a service to start before a wait begins.
 const SERVICE_START_TIMEOUT: Duration = Duration::from_secs(10);
-/// Time limit for the comparison after an operation. A comparison may take long.
+/// Time limit for the comparison after an operation. A comparison can take a long time.
 const COMPARISON_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// An operation that was requested for an application.
@@ -59,7 +59,7 @@ impl AwaitedOperation {
         }
     }
 
-    /// Returns true if there is no more need to wait for the operation.
+    /// Returns true if there is nothing left to wait for.
     fn is_over(&self, transport: &Transport, application: &Application, printer: &Printer) -> bool {
         // The reason for waiting is printed once for each plan.
         if let Some(text) =
@@ -75,7 +75,8 @@ impl AwaitedOperation {
     }
 }
 
-/// Waits until the requested operations have finished, unless the user does not want to wait, and shows them.
+/// Waits until the requested operations have finished, unless the user chose not to wait, and then shows
+/// them.
 pub(super) async fn wait_until_finished(
     transport: &Transport,
     awaited: &[AwaitedOperation],
@@ -96,7 +97,7 @@ pub(super) async fn wait_until_finished(
         GoalResult::Met(found) => found,
         GoalResult::Unmet(left) => {
             match (output, left.as_slice()) {
-                // The timeout passed before the first observation.
+                // The timeout expired before the first observation.
                 (_, []) => {}
                 (Format::Text, _) => show_list(&left, output, printer)?,
                 (_, _) => show_each(&left, output, printer)?,
@@ -104,7 +105,7 @@ pub(super) async fn wait_until_finished(
             return Ok(CommandOutcome::NotFinished);
         }
     };
-    // In the order of the command line.
+    // Keep the order of the command line.
     let of = |one| found.iter().find(|found| AppKey::of(found) == one);
     let over: Vec<(&AwaitedOperation, &Application)> =
         awaited.iter().filter_map(|one| Some((one, of(one.key.clone())?))).collect();
@@ -153,7 +154,8 @@ async fn print_wait_command(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows one application in full, several one after another, or all of them as a list of resources.
+/// Shows a single application in full, multiple applications one after another, or all applications as a list
+/// of resources.
 fn show_each(
     found: &[impl Borrow<Application> + Serialize],
     output: Format,
@@ -175,7 +177,7 @@ fn show_each(
     }
 }
 
-/// Shows the result of a requested operation if its application already reports the next operation.
+/// Shows the result of a requested operation whose application already reports a newer operation.
 async fn show_ended_operation(
     transport: &Transport,
     operation: OperationId,
@@ -196,8 +198,8 @@ async fn show_ended_operation(
     Ok(CommandOutcome::Operation(ended.phase))
 }
 
-/// Returns true if no operation is running and a comparison has followed the last one. A failed operation
-/// doesn't need a comparison, which may hang because of the same problem.
+/// Returns true if no operation is running and the application has been compared since the last one. A failed
+/// operation doesn't need a comparison, because the comparison may hang for the same reason.
 fn is_over(application: &Application) -> bool {
     let status = &application.status;
     let is_left_alone = refresh::is_skipped(application);
@@ -249,7 +251,7 @@ pub(super) async fn wait(args: &AppWaitArgs, printer: &Printer) -> Result<Comman
     Ok(ended)
 }
 
-/// Maximum additional time for the first observation, even if the timeout is shorter.
+/// Maximum time to keep waiting for the first observation after a shorter timeout has expired.
 const FIRST_OBSERVATION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Returns after the timeout, but not before the first observation.
@@ -262,8 +264,8 @@ async fn wait_for_timeout(timeout: Option<Duration>, observed: &Notify) {
 pub(super) enum GoalResult {
     /// All applications meet the goal.
     Met(Vec<Application>),
-    /// The timeout has passed, or the user has interrupted the wait. The reason was already printed. Contains
-    /// the applications that did not meet the goal when last observed.
+    /// The timeout expired, or the user interrupted the wait. The reason was already printed. Contains the
+    /// applications that did not meet the goal when last observed.
     Unmet(Vec<Application>),
 }
 
@@ -327,7 +329,7 @@ pub(super) fn show_list(
     }
 }
 
-/// Waits briefly for a service that is about to start.
+/// Waits briefly for a service that is still starting.
 async fn wait_for_service(client: &ServiceClient, printer: &Printer) -> Result<(), CliError> {
     let started = async {
         let mut is_told = false;
@@ -342,7 +344,7 @@ async fn wait_for_service(client: &ServiceClient, printer: &Printer) -> Result<(
         }
         Ok(())
     };
-    // If there is still no service, the next request reports this.
+    // If there is still no service, the next request reports the problem.
     tokio::time::timeout(SERVICE_START_TIMEOUT, started).await.unwrap_or(Ok(()))
 }
 
@@ -371,7 +373,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A comparison may hang because of the same repository for which the operation was terminated.
+    /// A comparison may hang because of the repository that already blocked the terminated operation.
     #[test]
     fn a_failed_operation_is_over_without_a_later_comparison() {
         let (before, since) = ("2026-01-01T00:00:00Z", "2026-01-01T00:00:06Z");

@@ -1,4 +1,4 @@
-//! `tidegate app delete`: an Application and its objects.
+//! `tidegate app delete`: deletes an Application and its objects.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -19,9 +19,9 @@ use crate::exit::CommandOutcome;
 use crate::output::{FILE_REMOVAL_WARNING, Printer, Style, Text, format_count, one_line};
 use crate::signals::Signals;
 
-/// Start of the message of an operation that is waiting for a person to confirm its deletions.
+/// Start of the message that an operation reports while it waits for a person to confirm its deletions.
 const UNCONFIRMED_PREFIX: &str = "waiting for pruning confirmation";
-/// Prefix of the list of retained objects in the message of a deletion.
+/// Start of the list of retained objects in a deletion's message.
 const KEPT_PREFIX: &str = "; left in place: ";
 
 pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
@@ -55,7 +55,7 @@ pub async fn run(args: &AppDeleteArgs, printer: &Printer) -> Result<CommandOutco
         let by = args.end.timeout.map(|timeout| Instant::now() + timeout);
         for one in awaited {
             ended.push(wait_until_gone(&transport, one, (args.end.timeout, by), printer).await?);
-            // The timeout has passed, or the user has interrupted the wait.
+            // The timeout expired, or the user interrupted the wait.
             if ended.last() == Some(&CommandOutcome::NotFinished) {
                 break;
             }
@@ -93,8 +93,8 @@ async fn print_preview(
     Ok(())
 }
 
-/// Describes the effects based on the application's status. The service that manages the application may know more, including the
-/// retained objects.
+/// Describes the effects based on the application's status. The service that manages the application may have
+/// more information, such as the retained objects.
 fn describe_from_status(application: &Application, cascade: Cascade) -> Vec<String> {
     let known = match cascade {
         Cascade::Orphan => Default::default(),
@@ -111,7 +111,7 @@ fn describe_from_status(application: &Application, cascade: Cascade) -> Vec<Stri
     std::iter::once(first).chain(each).collect()
 }
 
-/// Returns the objects to delete in order, and the objects to retain, each with the reason.
+/// Returns the objects to delete, in order, followed by the objects to retain, each with the reason.
 fn describe_plan(plan: &DeletionPlan) -> Vec<String> {
     let count = |steps: &[&DeletionStep]| u32::try_from(steps.len()).unwrap_or(u32::MAX);
     let (hooks, goes): (Vec<&DeletionStep>, Vec<&DeletionStep>) = plan.steps.iter().partition(|one| one.hook);
@@ -164,8 +164,8 @@ async fn wait_until_gone(
         let mut observation = transport.watch(&names, printer);
         loop {
             let found = observation.observe().await?;
-            // An Application that was created again is a different one. In a folder, the same is true of one that is not being
-            // deleted.
+            // An Application that was deleted and created again has a different UID. In a folder, an
+            // Application that is not being deleted is a new one, too.
             let uid = &known.metadata.uid;
             let same =
                 |one: &&Application| one.metadata.uid == *uid && (!uid.is_empty() || one.is_deleting());
@@ -204,8 +204,8 @@ async fn wait_until_gone(
     Ok(CommandOutcome::NotFinished)
 }
 
-/// Returns the reason why a deletion has failed. If it had already failed before the new request, it is retried, and only the new
-/// attempt counts.
+/// Returns the reason why a deletion has failed. If it had already failed before the new request, it is
+/// retried, and only a failure of the new attempt is returned.
 fn new_failure(before: &Application, now: &Application) -> Option<String> {
     let is_error = |one: &&ApplicationCondition| one.kind == ConditionType::DeletionError;
     let error =
@@ -216,7 +216,7 @@ fn new_failure(before: &Application, now: &Application) -> Option<String> {
     (!is_old).then_some(found)
 }
 
-/// Waits until the deadline, or forever if there is none.
+/// Waits until the deadline, or forever if there is no deadline.
 async fn wait_for_deadline(by: Option<Instant>) {
     match by {
         Some(by) => tokio::time::sleep_until(by).await,
@@ -224,14 +224,15 @@ async fn wait_for_deadline(by: Option<Instant>) {
     }
 }
 
-/// Prints the state of the deletion when it changes.
+/// Prints the deletion's state if it has changed.
 fn print_change(application: &Application, text: &mut String, printer: &Printer) {
     let Some(message) = describe_progress(application).filter(|message| message != text) else { return };
     printer.note(&format!("{}: {message}", application.metadata.name));
     *text = message;
 }
 
-/// Returns the obstacle to the deletion, or the state of its operation if there is no obstacle.
+/// Returns the problem that blocks the deletion, or the state of the deletion's operation if nothing blocks
+/// it.
 fn describe_progress(application: &Application) -> Option<String> {
     let held = ConditionType::Other(DELETION_CONDITION.to_owned());
     let held = application.status.conditions.iter().find(|one| one.kind == held);
@@ -241,7 +242,8 @@ fn describe_progress(application: &Application) -> Option<String> {
         .or(state.map(|state| add_confirm_command(&state.message, &state.operation)))
 }
 
-/// Returns the message of a deletion. If the deletion is waiting for confirmation, adds the command that confirms it.
+/// Returns a deletion's message. If the deletion is waiting for confirmation, adds the command that confirms
+/// it.
 fn add_confirm_command(message: &str, request: &OperationRequest) -> String {
     match operation::engine_id(request).filter(|_| message.starts_with(UNCONFIRMED_PREFIX)) {
         Some(id) => format!("{message}; confirm it with `tidegate ops confirm {id}`"),
@@ -255,7 +257,7 @@ mod tests {
 
     use super::*;
 
-    /// If `app delete` is repeated, it waits for the next attempt rather than failing because the last attempt failed.
+    /// A repeated `app delete` waits for the next attempt instead of failing because the last attempt failed.
     #[test]
     fn a_failure_of_an_earlier_request_is_ignored() {
         let failed = |second: u32| {
@@ -290,7 +292,8 @@ mod tests {
         application.status.conditions =
             vec![ApplicationCondition { kind, message, last_transition_time: None }];
         assert_eq!(describe_progress(&application).as_deref(), Some("it is deleted when operation 1 ends"));
-        // The user can't annotate a deleted file, so the message contains the command instead.
+        // The user can't annotate an Application whose file was deleted, so the message contains the command
+        // instead.
         application.status.conditions.clear();
         let id = "01890000-0000-7000-8000-000000000001";
         let info = json!([

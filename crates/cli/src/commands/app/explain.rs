@@ -1,4 +1,5 @@
-//! `tidegate app explain`: the state of an Application's operation, or why no operation is running.
+//! `tidegate app explain`: the state of an Application's operation, or the reason why no operation is
+//! running.
 
 use serde::Serialize;
 use tidegate_application::{approval, instance_name, operation};
@@ -24,7 +25,7 @@ use crate::output::{self, Printer};
 /// The last operation, which has finished, and the state of its application.
 #[derive(Serialize)]
 struct EndedOperation<'a> {
-    /// Flattened in the document.
+    /// Explanation whose fields become part of this document.
     #[serde(flatten)]
     explanation: &'a ExplanationDocument,
     #[serde(rename = "applicationStatus")]
@@ -58,8 +59,8 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
     };
     let explanation = match client.explain(printer, id).await {
         Ok(explanation) => explanation,
-        // The status contains the ID before the log contains the operation, which may first have to wait for its cluster. Or the
-        // operation was compacted, and the status contains its result.
+        // The status contains the ID before the log contains the operation, which may first have to wait for
+        // its cluster. If the operation was compacted, only the status still contains its result.
         Err(error) => {
             if operation::has_started(&application) {
                 printer.note(&format!("no details of operation {id} are available: {error}"));
@@ -98,8 +99,8 @@ fn show_ended(
     Ok(CommandOutcome::Done)
 }
 
-/// Shows the state of an application based on its own status. Before the first operation, nothing else is
-/// known.
+/// Shows an application's state based on its own status, which is the only information available before the
+/// first operation.
 async fn show_idle_status(
     args: &SingleAppArgs,
     transport: &Transport,
@@ -121,7 +122,7 @@ async fn show_idle_status(
 async fn get_idle_status(transport: &Transport, application: &Application, printer: &Printer) -> IdleStatus {
     let operation = ApplicationSummary::from(application).operation;
     let is_open = operation.as_ref().is_some_and(|operation| operation.finished_at.is_none());
-    // The ID is in the request before it is in the status line.
+    // The request contains the ID before the status line does.
     let requested_id = application.operation.as_ref().and_then(operation::engine_id);
     let (appset, after) = match requested_id.filter(|_| !operation::has_started(application)) {
         _ if !is_open => (find_controlling_appset(transport, application).await, None),
@@ -152,7 +153,7 @@ async fn find_controlling_appset(
     ControllingAppSet::for_application(set, &found.options, application)
 }
 
-/// Returns the oldest open operation of an application that started before this operation, which is waiting for it. It may have
+/// Returns the oldest open operation of the same application that this operation is waiting for. It may have
 /// been started by `tidegate sync`.
 async fn find_blocking_operation(
     transport: &Transport,

@@ -1,4 +1,4 @@
-//! Hook output while waiting for the end of a sync.
+//! Shows hook output while waiting for a sync to end.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::exit::CommandOutcome;
 use crate::output::Printer;
 use crate::output::hooks::HookLines;
 
-/// Time after the end of a sync for which the last output of its hooks is still shown.
+/// Time after the end of a sync during which the remaining hook output is still shown.
 const OUTPUT_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
 /// Shows hook output until the requested operation has finished. `known` is the application's state before the request.
@@ -62,8 +62,8 @@ async fn follow_new_operation(
             match show_output(client, id, &mut lines, printer).await {
                 Ok(()) => return Ok(()),
                 Err(HookOutputError { error, has_shown_output: true }) => return Err(error),
-                // The application's status contains the operation before the log does. There is no output to
-                // follow until the operation has been planned.
+                // The application's status contains the operation before the log does, and there is no output
+                // to follow until the operation has been planned.
                 Err(HookOutputError { error, has_shown_output: false })
                     if operation.finished_at.is_some() =>
                 {
@@ -83,7 +83,7 @@ struct HookOutputError {
     has_shown_output: bool,
 }
 
-/// Shows the output of an operation's hooks to the end.
+/// Shows the output of an operation's hooks until they have finished.
 async fn show_output(
     client: &ServiceClient,
     operation: OperationId,

@@ -1,4 +1,5 @@
-//! The requested operation among all operations of its application. Another operation may follow immediately.
+//! Finds the requested operation among the application's operations. Another operation may start immediately
+//! after it.
 
 use std::cell::Cell;
 
@@ -14,7 +15,7 @@ pub(super) struct PendingRequest {
 }
 
 impl PendingRequest {
-    /// Records the state of an application before the request.
+    /// Records the application's operations before the request.
     pub fn new(known: &Application) -> Self {
         Self {
             earlier_operations: operation_requests(known).filter_map(operation::engine_id).collect(),
@@ -33,7 +34,8 @@ impl PendingRequest {
         }
     }
 
-    /// Returns the operation's ID if it has ended, which is the case if the application now only reports other operations.
+    /// Returns the operation's ID if the operation has ended. It has ended if the application now only
+    /// reports other operations.
     pub fn ended_operation(&self, application: &Application) -> Option<OperationId> {
         self.id
             .get()
@@ -48,7 +50,8 @@ impl PendingRequest {
     }
 }
 
-/// Returns the operations of an application, starting with the one in the status, because the requested operation comes after it.
+/// Returns the application's operations. The one in the status comes first, because the requested operation
+/// is newer.
 fn operation_requests(application: &Application) -> impl Iterator<Item = &OperationRequest> {
     let current = application.status.operation_state.as_ref().map(|state| &state.operation);
     current.into_iter().chain(&application.operation)

@@ -1,4 +1,4 @@
-//! `tidegate app plan`, `plans` and `approve`: stored plans of an Application.
+//! `tidegate app plan`, `plans` and `approve`: an Application's stored plans.
 
 use tidegate_model::WaveNumbers;
 use tidegate_service::applications::sync_request::{self, SyncParameters};
@@ -85,7 +85,7 @@ pub async fn approve(args: &AppApproveArgs, printer: &Printer) -> Result<Command
     Ok(CommandOutcome::Done)
 }
 
-/// Returns the result of an approval.
+/// Describes the result of an approval.
 fn describe_approval(name: &str, line: &PlanSummary) -> String {
     let short = line.short_hash();
     match &line.missing_approval {

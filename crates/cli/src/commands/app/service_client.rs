@@ -1,4 +1,4 @@
-//! API client for applications, which uses the process running in a state directory, or a remote service.
+//! API client for applications. Uses the process that runs in a state directory, or a remote service.
 
 use std::time::Duration;
 
@@ -30,11 +30,11 @@ const LOCAL_POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// Poll interval for a remote service.
 const REMOTE_POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Client of a service.
+/// Client for a service.
 pub enum ServiceClient {
-    /// The process running in a local state directory.
+    /// The process that runs in a local state directory.
     Local(StateDir),
-    /// A remote service, accessed by its API.
+    /// A remote service, accessed through its API.
     Remote(Box<ApiClient>),
 }
 
@@ -62,7 +62,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the only application with a name.
+    /// Returns the only application with the given name.
     pub async fn get(&self, name: &str, printer: &Printer) -> Result<Application, CliError> {
         let mut found = self.find(printer, Some(name)).await?.applications;
         match (found.pop(), found.is_empty()) {
@@ -79,13 +79,13 @@ impl ServiceClient {
         CliError::usage(format!("there is no application {name}; `tidegate app list` lists all applications"))
     }
 
-    /// Returns at least the applications with one of these names, or all applications if there are no names. Unlike
-    /// [`Self::find`], needs a running service.
+    /// Returns at least the applications with the given names, or all applications if no names are given.
+    /// Unlike [`Self::find`], requires a running service.
     pub async fn query(&self, names: &[String]) -> Result<ApplicationListing, ServiceError> {
         match (self, names) {
             (Self::Local(state_dir), [only]) => application_access::list_managed(state_dir, Some(only)).await,
             (Self::Local(state_dir), _) => application_access::list_managed(state_dir, None).await,
-            // One list is cheaper than that many requests.
+            // A single list request is cheaper.
             (Self::Remote(remote), names) if names.len() > NAME_QUERIES_MAX => {
                 remote.applications(None).await
             }
@@ -93,7 +93,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns true if a service manages applications. A remote service reports this itself.
+    /// Returns true if a service manages applications. A remote service is asked directly.
     pub async fn has_service(&self) -> Result<bool, ServiceError> {
         match self {
             Self::Local(state_dir) => Ok(application_access::query_running(state_dir, None).await?.is_some()),
@@ -109,7 +109,7 @@ impl ServiceClient {
         }
     }
 
-    /// Sends a request about an application. Returns once the service has stored the request durably.
+    /// Sends a request for an application. Returns once the request has been stored durably.
     pub async fn send(&self, request: &Request) -> Result<(), ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::send_request(state_dir, request).await,
@@ -117,7 +117,7 @@ impl ServiceClient {
         }
     }
 
-    /// Sends a query or request about stored plans. Returns the resulting lines.
+    /// Sends a query or a request for stored plans. Returns the resulting lines.
     pub async fn send_plan_request(&self, request: &Request) -> Result<Vec<PlanSummary>, ServiceError> {
         match self {
             Self::Local(state_dir) => application_access::request_plans(state_dir, request).await,
@@ -133,7 +133,8 @@ impl ServiceClient {
         }
     }
 
-    /// Returns true if sync windows currently permit a sync of an application; `None` if that is unknown.
+    /// Returns true if sync windows currently permit syncing an application, or `None` if that cannot be
+    /// determined.
     pub async fn sync_window(&self, key: &AppKey) -> Option<SyncWindowSummary> {
         match self {
             Self::Local(state_dir) => {
@@ -143,7 +144,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the changes that a sync of an application would make.
+    /// Returns the changes that syncing an application would make.
     pub async fn diff(
         &self,
         name: String,
@@ -155,7 +156,7 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the changes that a stored plan of an application would make at the moment.
+    /// Returns the changes that an application's stored plan would make if it were executed now.
     pub async fn diff_plan(
         &self,
         name: String,
@@ -193,8 +194,8 @@ impl ServiceClient {
         }
     }
 
-    /// Returns the message of an application's newest operation, even if the application no longer exists, or
-    /// `None` if the message is unknown.
+    /// Returns the message of an application's newest operation, even if the application no longer exists.
+    /// Returns `None` if there is no known message.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         let app = instance_name(application);
         let state_dir = match self {
@@ -233,7 +234,7 @@ pub enum HookOutputSource {
 }
 
 impl HookOutputSource {
-    /// Returns the next event; `None` at the end of the stream.
+    /// Returns the next event, or `None` at the end of the stream.
     pub async fn next(&mut self) -> Result<Option<OutputDocument>, ServiceError> {
         match self {
             Self::Local(following) => Ok(following.next().await?.map(OutputDocument::from)),

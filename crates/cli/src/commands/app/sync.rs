@@ -1,4 +1,4 @@
-//! `tidegate app sync`: a sync of one or several applications.
+//! `tidegate app sync`: syncs one or more applications.
 
 use tidegate_application::operation::set_reason;
 use tidegate_model::ResourceSelector;
@@ -42,7 +42,7 @@ pub async fn run(args: &AppSyncArgs, printer: &Printer) -> Result<CommandOutcome
     }
 }
 
-/// Requests the syncs. If there are several syncs, also returns true if one of them was rejected.
+/// Requests the syncs. Also returns true if several syncs were requested and at least one was rejected.
 async fn request_syncs(
     args: &AppSyncArgs,
     transport: &Transport,
@@ -50,7 +50,7 @@ async fn request_syncs(
     printer: &Printer,
 ) -> Result<(Vec<AwaitedOperation>, bool), CliError> {
     let (mut awaited, mut refused) = (Vec::new(), false);
-    // Finds errors in the revisions of any application before a request is sent.
+    // Report errors in the revisions of any application before sending the first request.
     let requests =
         all.iter().map(|(_, known)| build_sync_parameters(args, known)).collect::<Result<Vec<_>, _>>()?;
     for ((name, known), action) in all.iter().zip(requests) {
@@ -97,7 +97,7 @@ async fn execute_plan(
     wait_until_finished(&Transport::Service(client), &awaited, (&args.end, args.output), printer).await
 }
 
-/// Returns the only application, for an option that applies only to a single application.
+/// Returns the only application's name, for an option that applies to a single application.
 fn single_name<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliError> {
     match args.names.as_slice() {
         [only] => Ok(only),
@@ -105,7 +105,8 @@ fn single_name<'a>(args: &'a AppSyncArgs, option: &str) -> Result<&'a str, CliEr
     }
 }
 
-/// Returns one revision per source. The text is empty for sources that the arguments don't specify.
+/// Returns one revision per source. The revision is an empty string for sources that the arguments don't
+/// mention.
 pub(super) fn source_revisions(
     given: &RevisionArgs,
     application: &Application,

@@ -1,4 +1,4 @@
-//! Transport of `app`: a service, or resources in a cluster without using a service.
+//! Transport of `app` commands: a service, or the resources in a cluster without using a service.
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
@@ -23,7 +23,8 @@ use crate::args::{ConnectionArgs, TransportArgs};
 use crate::error::CliError;
 use crate::output::Printer;
 
-/// Time within which a controller should notice a change to a resource. After that, a warning is printed.
+/// Time within which a controller should react to a change to a resource. If it doesn't, a warning is
+/// printed.
 const PICKUP_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Transport for requests.
@@ -39,7 +40,7 @@ pub struct KubeTransport {
     direct: DirectClient,
     /// Flags that a suggested command needs in order to use the same transport.
     command_options: String,
-    /// Rejections that an application's controller had already reported before the request.
+    /// Rejections that the controller had already reported for each application before the request.
     earlier_rejections: RefCell<BTreeMap<AppKey, ApplicationCondition>>,
 }
 
@@ -68,7 +69,7 @@ impl Borrow<Application> for ReportedApplication {
     }
 }
 
-/// Applications, and read errors.
+/// Applications, and the errors from reading others.
 pub struct ApplicationQueryResult {
     pub applications: Vec<ReportedApplication>,
     pub problems: Vec<String>,
@@ -83,7 +84,7 @@ impl Transport {
             let command_options = direct.command_options();
             let opened = DirectClient::connect(&connection, direct.namespaces(), printer).await;
             let direct = opened.map_err(|error| match error {
-                // The usual advice, to use a simulated cluster, does not help here.
+                // The error suggests a simulated cluster, which is not an option here.
                 ServiceError::Connect { source } => CliError::usage(source.to_string()),
                 error => error.into(),
             })?;
@@ -93,7 +94,7 @@ impl Transport {
         Ok(Self::Service(connect_service(args)?))
     }
 
-    /// Returns the service that the arguments select, for data that resources don't contain.
+    /// Returns the service that the arguments select. It is needed for data that the resources don't contain.
     pub fn service_client(args: &TransportArgs, what: &str) -> Result<ServiceClient, CliError> {
         if args.direct.kube {
             Err(CliError::usage(service_required_message(what)))
@@ -121,7 +122,7 @@ impl Transport {
         }
     }
 
-    /// Returns the only application with a name.
+    /// Returns the only application with the given name.
     pub async fn get(&self, name: &str, printer: &Printer) -> Result<ReportedApplication, CliError> {
         match self {
             Self::Service(desk) => {
@@ -143,7 +144,7 @@ impl Transport {
         }
     }
 
-    /// Describes where the applications were searched for.
+    /// Describes where Tidegate looked for the applications.
     pub fn describe_location(&self) -> String {
         match self {
             Self::Service(_) => "there are no applications".to_owned(),
@@ -154,7 +155,7 @@ impl Transport {
         }
     }
 
-    /// Sends a request about an application. Returns once the request is stored durably.
+    /// Sends a request for an application. Returns once the request has been stored durably.
     pub async fn send(&self, request: Request) -> Result<(), CliError> {
         match self {
             Self::Service(desk) => Ok(desk.send(&request).await?),
@@ -162,7 +163,7 @@ impl Transport {
         }
     }
 
-    /// Watches at least the applications with one of these names, or all applications if there are no names.
+    /// Watches at least the applications with the given names, or all applications if no names are given.
     pub fn watch<'a>(&'a self, names: &'a [String], printer: &'a Printer) -> ApplicationWatcher<'a> {
         match self {
             Self::Service(desk) => ApplicationWatcher::Polled(desk, names),
@@ -172,7 +173,8 @@ impl Transport {
         }
     }
 
-    /// Returns true if sync windows currently permit a sync of an application; `None` if that is unknown.
+    /// Returns true if sync windows currently permit syncing an application, or `None` if that cannot be
+    /// determined.
     pub async fn sync_window(&self, key: &AppKey) -> Option<SyncWindowSummary> {
         match self {
             Self::Service(desk) => desk.sync_window(key).await,
@@ -188,8 +190,8 @@ impl Transport {
         }
     }
 
-    /// Returns the message of an application's newest operation, even if the application no longer exists, or
-    /// `None` if the message is unknown.
+    /// Returns the message of an application's newest operation, even if the application no longer exists.
+    /// Returns `None` if there is no known message.
     pub async fn last_message(&self, printer: &Printer, application: &Application) -> Option<String> {
         match self {
             Self::Service(desk) => desk.last_message(printer, application).await,
@@ -197,7 +199,7 @@ impl Transport {
         }
     }
 
-    /// Returns the reason why the controller rejected the request in an application's resource.
+    /// Returns the reason why the controller rejected the request in the Application resource.
     pub fn rejection(&self, application: &Application) -> Option<String> {
         let Self::Cluster(kube) = self else { return None };
         let before = kube.earlier_rejections.borrow();
@@ -206,7 +208,7 @@ impl Transport {
         said.map(|said| said.message.clone())
     }
 
-    /// Returns a check that prints a warning if no controller notices requests from now on.
+    /// Returns a check that prints a warning if no controller reacts to the requests that follow.
     pub fn pickup_check<'a>(&'a self, printer: &'a Printer) -> PickupCheck<'a> {
         PickupCheck { transport: self, printer, since: Instant::now(), has_warned: Cell::new(false) }
     }
@@ -240,7 +242,7 @@ impl KubeTransport {
         }
     }
 
-    /// Returns an application before a request, and records its current rejection.
+    /// Returns the application as it is before a request, and records its current rejection.
     async fn get(&self, name: &str) -> Result<Resource, ServiceError> {
         let known = self.direct.find_one(name).await?;
         if let Some(message) = rejection_condition(&known.application) {
@@ -270,7 +272,7 @@ pub enum ApplicationWatcher<'a> {
 }
 
 impl ApplicationWatcher<'_> {
-    /// Returns the current state of the applications, not earlier states.
+    /// Returns the current state of the applications. Skips intermediate states.
     pub async fn observe(&mut self) -> Result<Vec<Application>, CliError> {
         match self {
             Self::Polled(desk, names) => Ok(desk.query(names).await?.applications),
@@ -280,7 +282,7 @@ impl ApplicationWatcher<'_> {
         }
     }
 
-    /// Returns when it is useful to observe the applications again.
+    /// Returns once the applications may have changed.
     pub async fn wait_for_change(&mut self) -> Result<(), CliError> {
         match self {
             Self::Polled(desk, _) => {
@@ -294,7 +296,7 @@ impl ApplicationWatcher<'_> {
     }
 }
 
-/// Prints a warning once if no controller seems to notice a request in a resource.
+/// Prints a warning once if no controller appears to react to a request in a resource.
 pub struct PickupCheck<'a> {
     transport: &'a Transport,
     printer: &'a Printer,
@@ -303,7 +305,7 @@ pub struct PickupCheck<'a> {
 }
 
 impl PickupCheck<'_> {
-    /// Prints the warning if it is due.
+    /// Prints the warning if the timeout has expired and `is_taken_up` is false.
     pub fn check(&self, is_taken_up: bool) {
         let is_late =
             matches!(self.transport, Transport::Cluster(_)) && self.since.elapsed() >= PICKUP_TIMEOUT;

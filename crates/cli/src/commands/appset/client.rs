@@ -1,4 +1,4 @@
-//! API client for ApplicationSets, which uses the process running in a state directory, or a remote service.
+//! API client for ApplicationSets. Uses the process that runs in a state directory, or a remote service.
 
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_model::argo::ApplicationSet;
@@ -34,12 +34,12 @@ pub async fn find_with_fallback(
     }
 }
 
-/// Returns the only ApplicationSet with a name.
+/// Returns the only ApplicationSet with the given name.
 pub async fn get_appset(client: &ServiceClient, name: &str) -> Result<ApplicationSet, CliError> {
     expect_single(find(client, Some(name)).await?, name)
 }
 
-/// Returns the only ApplicationSet that was found for a name.
+/// Returns the only ApplicationSet in the listing. Any other number is an error that mentions `name`.
 pub fn expect_single(found: AppSetListing, name: &str) -> Result<ApplicationSet, CliError> {
     let mut found = found.appsets;
     match (found.pop(), found.is_empty()) {
@@ -58,7 +58,7 @@ pub fn expect_single(found: AppSetListing, name: &str) -> Result<ApplicationSet,
     }
 }
 
-/// Returns the full name of the only ApplicationSet with a name.
+/// Returns the full name of the only ApplicationSet with the given name.
 pub async fn resolve_name(client: &ServiceClient, name: &str) -> Result<String, CliError> {
     Ok(qualified_name(&get_appset(client, name).await?))
 }
@@ -87,7 +87,7 @@ pub async fn explain_with_fallback(
     }
 }
 
-/// Returns the order in which the Applications of an ApplicationSet would be deleted with it.
+/// Returns the order in which an ApplicationSet's Applications would be deleted together with it.
 pub async fn plan_deletion(
     client: &ServiceClient,
     name: &str,
@@ -100,7 +100,7 @@ pub async fn plan_deletion(
     }
 }
 
-/// Sends a request about an ApplicationSet. Returns once the service has stored the request durably.
+/// Sends a request for an ApplicationSet. Returns once the service has stored the request durably.
 pub async fn send(client: &ServiceClient, request: &Request) -> Result<(), ServiceError> {
     match client {
         ServiceClient::Local(state_dir) => application_access::send_request(state_dir, request).await,

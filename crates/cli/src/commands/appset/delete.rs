@@ -1,4 +1,4 @@
-//! `tidegate appset delete`: an ApplicationSet and its Applications, in the ApplicationSet's deletion order.
+//! `tidegate appset delete`: deletes an ApplicationSet, and its Applications in the configured order.
 
 use std::time::Duration;
 
@@ -102,7 +102,7 @@ async fn show(
     Ok(())
 }
 
-/// Warns that the file containing the ApplicationSet will be deleted too.
+/// Warns that the file that contains the ApplicationSet will also be deleted.
 fn warn_about_file(deletion: &AppSetDeletionPreview, printer: &Printer) {
     if deletion.removes_file {
         printer.warn(FILE_REMOVAL_WARNING);
@@ -125,7 +125,7 @@ fn show_deletion_of_files(args: &AppSetDeleteArgs, printer: &Printer) -> Result<
             Err(wrong) => problems.push(format!("ApplicationSet {}: {wrong}", set.metadata.name)),
         }
     }
-    // Plans that could be made are shown anyway; the exit code shows that some are missing.
+    // Show the plans that could be created. The exit code indicates that some are missing.
     if !plans.is_empty() {
         appset_plan::print_deletions(&plans, args.output, printer)?;
     }
@@ -136,7 +136,7 @@ fn show_deletion_of_files(args: &AppSetDeleteArgs, printer: &Printer) -> Result<
     }
 }
 
-/// Warns that there is no running service to continue an accepted deletion.
+/// Warns that no running service will continue an accepted deletion.
 fn warn_without_service(known: &ApplicationSet, printer: &Printer) {
     printer.warn(&format!(
         "the deletion of ApplicationSet {} continues as soon as a service manages it",
@@ -144,7 +144,7 @@ fn warn_without_service(known: &ApplicationSet, printer: &Printer) {
     ));
 }
 
-/// Waits until the ApplicationSet is deleted, and prints the progress.
+/// Waits until the ApplicationSet has been deleted, and prints the progress.
 async fn wait_until_gone(
     service_client: &ServiceClient,
     known: &ApplicationSet,
@@ -161,16 +161,16 @@ async fn wait_until_gone(
                 .await
                 .inspect_err(|_| warn_without_service(known, printer))?
                 .appsets;
-            // An ApplicationSet that was created again is a different one.
+            // An ApplicationSet that was deleted and created again has a different UID.
             let is_left = found.iter().any(|one| one.metadata.uid == metadata.uid);
             if !is_left {
                 return Ok::<_, CliError>(());
             }
-            // The ApplicationSet may have been deleted since.
+            // The ApplicationSet may have been deleted in the meantime.
             if let Ok(explanation) = client::explain(service_client, &name).await {
                 let line = match (&explanation.teardown, &explanation.rollout) {
                     (Some(teardown), _) => Some(describe_progress(teardown)),
-                    // The line describes the rollout that is being ended.
+                    // The line still describes the rollout that the deletion is ending.
                     (None, Some(_)) => None,
                     (None, None) => Some(explanation.line),
                 };

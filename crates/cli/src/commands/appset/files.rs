@@ -1,4 +1,4 @@
-//! ApplicationSets in files, and the Applications they generate.
+//! ApplicationSets from files, and the Applications that they generate.
 
 use std::collections::BTreeSet;
 use std::fs::Permissions;
@@ -26,19 +26,20 @@ use crate::output::Printer;
 
 const KIND: &str = "ApplicationSet";
 
-/// ApplicationSets in files, and the data sources of their generators.
+/// ApplicationSets from files, and the data sources for their generators.
 pub struct AppSetFiles {
     /// ApplicationSets, each with its folder.
     pub appsets: Vec<(ApplicationSet, PathBuf)>,
     pub repositories: Arc<Repositories>,
     generator_inputs: RepositoryInputs,
     is_new_globbing: bool,
-    /// Folder for repository mirrors, which is removed when dropped.
+    /// Folder for repository mirrors. Dropping it removes the folder.
     _scratch: TempDir,
 }
 
 impl AppSetFiles {
-    /// Reads the files. Warns about fields that have no effect because of the service's policy options.
+    /// Reads the files. Warns about fields that have no effect because the service's policy options override
+    /// them.
     pub fn read(
         files: &[PathBuf],
         found: &GeneratorArgs,
@@ -65,8 +66,8 @@ impl AppSetFiles {
         Ok(Self { appsets, repositories, generator_inputs, is_new_globbing, _scratch: scratch })
     }
 
-    /// Returns the Applications of an ApplicationSet, and problems with their names. Prints the generators that returned no
-    /// results.
+    /// Returns an ApplicationSet's Applications, and problems with their names. Prints the generators that
+    /// returned no results.
     pub fn generate_applications(
         &mut self,
         set: &ApplicationSet,
@@ -87,7 +88,7 @@ impl AppSetFiles {
         let generated = match generated {
             Ok(generated) => generated,
             Err(errors) => {
-                // If a server does not respond, the file is not at fault.
+                // If a server does not respond, the file is not the cause.
                 let is_input =
                     errors.0.iter().any(|error| !matches!(error.problem, Problem::QueryFailed { .. }));
                 let problems =
@@ -149,7 +150,7 @@ fn read_appsets(files: &[PathBuf]) -> Result<Vec<(ApplicationSet, PathBuf)>, Cli
     Ok(appsets)
 }
 
-/// Creates a temporary folder for repository mirrors that only this user can read.
+/// Creates a temporary folder for repository mirrors. Only the current user can read it.
 fn create_scratch_folder() -> Result<TempDir, CliError> {
     tempfile::Builder::new()
         .prefix("tidegate-generate-")

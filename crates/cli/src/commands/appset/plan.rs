@@ -1,5 +1,5 @@
-//! `tidegate appset plan`: the order in which the Applications of ApplicationSets in files would be synced and deleted, and the
-//! revisions to which each would change.
+//! `tidegate appset plan`: the order in which Applications would be synced and deleted, and the revision to
+//! which each would change. The ApplicationSets come from files.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -33,13 +33,13 @@ use crate::output::Printer;
 use crate::output::application_set::display_name;
 use crate::output::appset_plan::{self, AppSetPlan, DeletionPlan, PlannedApplication, Removal, RolloutPlan};
 
-/// Revision to use if a revision is empty.
+/// Revision to use for a source that doesn't specify one.
 const HEAD: &str = "HEAD";
 
 pub async fn run(args: &AppSetPlanArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
     let service_state =
         if args.compare { Some(ServiceState::load(&args.service, printer).await?) } else { None };
-    // Reading repositories blocks.
+    // Block in place, because reading repositories is synchronous.
     tokio::task::block_in_place(|| plan_files(args, service_state.as_ref(), printer))
 }
 
@@ -72,7 +72,7 @@ fn plan_files(
         let wrong = wrong.into_iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name));
         problems.extend(wrong);
     }
-    // Plans that could be made are shown anyway; the exit code shows that some are missing.
+    // Show the plans that could be created. The exit code indicates that some are missing.
     if !plans.is_empty() {
         appset_plan::print(&plans, args.output, printer)?;
     }
@@ -92,7 +92,7 @@ impl DefinedGates {
         Ok(Self(Some(input::load_definitions(Some(path))?.names().collect())))
     }
 
-    /// Returns the gates in a plan that would never open.
+    /// Returns the plan's gates that would never open.
     fn find_problems(&self, plan: &AppSetPlan) -> Vec<String> {
         let steps = plan.rollout.iter().flat_map(|rollout| &rollout.steps);
         let gates = steps.flat_map(|step| step.terms.gates.iter().map(move |gate| (step.step, gate)));
@@ -117,7 +117,7 @@ impl DefinedGates {
     }
 }
 
-/// Returns the plan of an ApplicationSet, or all of its problems.
+/// Returns an ApplicationSet's plan, or all of its problems.
 fn plan_appset(
     set: &ApplicationSet,
     generated: &AppSetOutput,
@@ -210,7 +210,7 @@ pub fn order_kind(set: &ApplicationSet) -> Option<OrderKind> {
     Some(deletion_order(set).ok()?.kind())
 }
 
-/// Returns the revisions of an Application as written, one per source.
+/// Returns an Application's revisions as written, one per source.
 fn target_revisions(application: &Application) -> Vec<String> {
     let written = |source: &ApplicationSource| match source.target_revision.as_str() {
         "" => HEAD.to_owned(),
@@ -233,7 +233,7 @@ fn build_removal(
     })
 }
 
-/// State that a service reports.
+/// State reported by a service.
 struct ServiceState {
     appsets: Vec<ApplicationSet>,
     applications: Vec<Application>,
@@ -249,7 +249,7 @@ impl ServiceState {
         Ok(Self { appsets, applications, options })
     }
 
-    /// Previews the changes to the Applications if the ApplicationSet were replaced by the one in the file.
+    /// Previews how the Applications would change if the file replaced the existing ApplicationSet.
     fn preview_changes(
         &self,
         set: &ApplicationSet,
@@ -257,7 +257,7 @@ impl ServiceState {
         targets: &BTreeMap<&str, Vec<String>>,
     ) -> AppSetPreview {
         let mut set = set.clone();
-        // The Applications name the existing ApplicationSet as their owner.
+        // The Applications refer to the existing ApplicationSet as their owner.
         if let Some(there) = self.appsets.iter().find(|one| qualified_name(one) == qualified_name(&set)) {
             set.metadata.uid.clone_from(&there.metadata.uid);
         }
@@ -282,7 +282,7 @@ impl ResolvedRevision {
         revision.clone()
     }
 
-    /// Returns all resolved revisions; `None` if one of them could not be resolved.
+    /// Returns all resolved revisions, or `None` if at least one could not be resolved.
     fn all_resolved(all: &[Self]) -> Option<Vec<String>> {
         let found = |one: &Self| match one {
             Self::Resolved(revision) => Some(revision.clone()),

@@ -1,4 +1,4 @@
-//! Changes to each Application compared with the state that a service reports.
+//! Changes to each Application relative to the state that a service reports.
 
 use std::collections::BTreeMap;
 
@@ -13,9 +13,9 @@ use crate::output::picture::shorten;
 
 /// Heading for Applications that are no longer generated.
 pub(super) const REMOVAL: &str = "Removal";
-/// Maximum number of fields drawn per Application. Documents contain all fields.
+/// Maximum number of fields to draw per Application. JSON and YAML contain all fields.
 const FIELDS_MAX: usize = 12;
-/// Maximum number of characters drawn per value.
+/// Maximum number of characters to draw per value.
 const VALUE_CHARS_MAX: usize = 60;
 
 /// Handling of Applications that are no longer generated.
@@ -32,7 +32,7 @@ pub struct Removal {
 }
 
 impl Removal {
-    /// Returns the part to draw; `None` if all existing Applications are still generated.
+    /// Returns the part to draw, or `None` if all existing Applications are still generated.
     pub(super) fn to_part(&self) -> Option<Part> {
         let mut part = self.deletion.to_part();
         part.name = REMOVAL;
@@ -54,7 +54,7 @@ impl Removal {
     }
 }
 
-/// Returns the number of Applications that would be created, changed, left unchanged and deleted.
+/// Summarizes how many Applications would be created, changed, left unchanged and deleted.
 pub fn summary(members: &[PlannedApplication], removal: &Removal) -> String {
     let of = |what: ChangeKind| {
         members.iter().filter(move |one| one.change.as_ref().is_some_and(|one| one.what == what))
@@ -74,7 +74,7 @@ pub fn summary(members: &[PlannedApplication], removal: &Removal) -> String {
     .join(", ")
 }
 
-/// Returns the change as a single word.
+/// Describes the change in one word.
 pub(super) fn change_word(change: &MemberPreview) -> &'static str {
     match change.what {
         ChangeKind::Created => "created",
@@ -84,7 +84,7 @@ pub(super) fn change_word(change: &MemberPreview) -> &'static str {
     }
 }
 
-/// Describes the change, line by line.
+/// Describes the change, one line at a time.
 pub(super) fn describe_change(planned: &PlannedApplication) -> Vec<String> {
     let Some(change) = &planned.change else { return Vec::new() };
     let mut lines: Vec<String> = change.why.iter().cloned().collect();

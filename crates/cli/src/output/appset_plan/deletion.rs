@@ -1,4 +1,4 @@
-//! Order of a deletion, and the objects that it retains.
+//! Order of a deletion, and the objects that are retained.
 
 use serde::Serialize;
 use tidegate_applicationset::preview::{DeletionPreview, RetainedKind, RetainedMember};
@@ -6,11 +6,11 @@ use tidegate_lifecycle::teardown::OrderKind;
 
 use super::{MemberRow, Part, Stage, count_note, format_application_count};
 
-/// Order of a deletion.
+/// Order of a deletion, and the objects that are retained.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionPlan {
-    /// `AllAtOnce`, `Reverse` or `Custom`; absent if only the steps are known.
+    /// `AllAtOnce`, `Reverse` or `Custom`; absent if only the steps can be determined.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<OrderKind>,
     pub steps: Vec<DeletionStep>,
@@ -23,7 +23,7 @@ pub struct DeletionPlan {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct DeletionStep {
-    /// Number of the step in the strategy, starting at 1; absent for Applications that no step selects.
+    /// Number of the step in the strategy, starting at 1; absent for the Applications that no step selects.
     pub step: Option<u32>,
     #[serde(rename = "selector")]
     pub selects: String,
@@ -87,7 +87,7 @@ impl DeletionPlan {
             is_idle: true,
             rows: match kept.what {
                 RetainedKind::Application => kept.applications.iter().map(|name| row(name, "")).collect(),
-                // These Applications are marked in their steps above.
+                // These Applications are already marked in their steps.
                 RetainedKind::Objects => Vec::new(),
             },
         });

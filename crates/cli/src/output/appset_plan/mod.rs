@@ -1,4 +1,4 @@
-//! Plans of ApplicationSets in all formats: text, document, diagram, picture.
+//! Plans of ApplicationSets in all formats: text, JSON or YAML, diagram, picture.
 
 mod changes;
 mod deletion;
@@ -27,7 +27,7 @@ const SHORT_COMMIT_DIGITS: usize = 7;
 /// Number of digits in a full commit hash.
 const FULL_COMMIT_DIGITS: usize = 40;
 
-/// Actions planned for an ApplicationSet, before the first one starts.
+/// Actions planned for an ApplicationSet before the first one starts.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AppSetPlan {
@@ -51,7 +51,7 @@ pub struct PlannedApplication {
     pub name: String,
     /// Number of the Application's step, starting at 1; absent if no step selects it.
     pub step: Option<u32>,
-    /// Later steps that also select the Application, without effect.
+    /// Later steps that also select the Application. Only the first step has an effect.
     #[serde(rename = "otherSteps")]
     pub also: Vec<u32>,
     /// Target revisions, one per source, resolved to commits and versions where possible.
@@ -79,7 +79,7 @@ pub struct RolloutPlan {
     /// Maximum time that an Application may be Pending; absent to use the service's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending_timeout_seconds: Option<u64>,
-    /// Action after the maximum time; absent to use the service's default.
+    /// Action to take after that time; absent to use the service's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_pending: Option<OnPending>,
 }
@@ -94,7 +94,7 @@ pub struct RolloutStep {
     pub applications: Vec<String>,
 }
 
-/// Selection and rules of a step.
+/// Selector and rules of a step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StepTerms {
@@ -109,7 +109,8 @@ pub struct StepTerms {
 }
 
 impl RolloutPlan {
-    /// Returns the rollout before it starts. `cases` contains the ApplicationSet's settings for special cases.
+    /// Returns the rollout as it will start. `cases` contains the ApplicationSet's settings for special
+    /// cases.
     pub fn from_view(view: &RolloutView, cases: RolloutOptions) -> Self {
         let of_step = |step: &str| {
             let members = view.members.iter().filter(|member| member.step == step);
@@ -136,7 +137,7 @@ impl RolloutPlan {
         }
     }
 
-    /// Describes the handling of special cases: `superseded if the targets change; an Application Pending for
+    /// Describes how special cases are handled, such as `new targets supersede it; an Application Pending for
     /// more than 5m counts as failed`.
     fn describe_cases(&self) -> String {
         let new_targets = match self.on_new_targets {
@@ -204,7 +205,7 @@ fn draw(drawn: &[PlanDrawing], format: PlanFormat, printer: &Printer) -> Result<
     }
 }
 
-/// A plan in a form that can be drawn.
+/// A plan that has been prepared for drawing.
 struct PlanDrawing {
     title: String,
     subtitle: String,
@@ -224,7 +225,7 @@ struct Part {
 struct Stage {
     title: String,
     note: String,
-    /// Conditions for the start and the end of the stage, each a word and a description.
+    /// Conditions for starting and ending the stage, each with a keyword and a description.
     terms: Vec<(&'static str, String)>,
     /// True if the stage follows the previous one.
     is_consecutive: bool,
@@ -241,7 +242,7 @@ struct MemberRow {
     revision: String,
     /// Additional remark; may be empty.
     mark: String,
-    /// Changes, line by line.
+    /// Changes, one line each.
     details: Vec<String>,
     /// True if the Application is not processed.
     is_idle: bool,
@@ -322,7 +323,7 @@ impl AppSetPlan {
 }
 
 impl PlannedApplication {
-    /// Formats the revision of each source, such as `1a2b3c4 (main)`.
+    /// Formats the revisions of the sources, such as `1a2b3c4 (main)`.
     fn format_revisions(&self) -> String {
         let text = self.revisions.iter().zip(&self.target_revisions).map(|(found, asked)| {
             let short = shorten_commit(found);
@@ -331,7 +332,7 @@ impl PlannedApplication {
         text.collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the change, and any steps that select the Application without effect.
+    /// Describes the change, and any further steps that select the Application without effect.
     fn format_mark(&self) -> String {
         let word = self.change.as_ref().map(changes::change_word).unwrap_or_default().to_owned();
         let text = [word, self.describe_later_steps()].into_iter().filter(|text| !text.is_empty());
@@ -365,7 +366,7 @@ impl StepTerms {
         if !known.is_empty() {
             terms.push(("gated by", known.join(", ")));
         }
-        // The gate must be defined where the rollout runs.
+        // The service that runs the rollout must define the gate.
         if !unknown.is_empty() {
             terms.push((if unknown.len() == 1 { "needs gate" } else { "needs gates" }, unknown.join(", ")));
         }
@@ -386,7 +387,8 @@ impl StepTerms {
     }
 }
 
-/// Describes the number of Applications and the limit, such as `4 Applications, 2 at a time`.
+/// Describes how many Applications there are and how many are processed at once, such as `4 Applications, 2
+/// at a time`.
 fn count_note(count: usize, max_update: Option<u32>) -> String {
     let all = format_application_count(count);
     match max_update {

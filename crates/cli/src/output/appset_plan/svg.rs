@@ -1,10 +1,10 @@
-//! Plans of ApplicationSets as pictures: rollout and deletion from top to bottom, with a card for each step and a row for each
-//! Application.
+//! Plans of ApplicationSets as pictures, with the rollout and the deletion from top to bottom. Each step is a
+//! card, and each Application is a row.
 
 use super::{MemberRow, PlanDrawing, Stage};
 use crate::output::picture::{Card, Chip, Picture, Row, shorten};
 
-/// Prefix that marks a changed field of the Application above.
+/// Prefix of a row that shows a changed field of the Application above it.
 const CHANGE_PREFIX: &str = "↳";
 const SYNC_COLOR: &str = "#2f6fb5";
 const DELETION_COLOR: &str = "#c0392b";
@@ -51,7 +51,7 @@ fn stage_rows(stage: &Stage) -> Vec<Row<'_>> {
     terms.chain(members).collect()
 }
 
-/// Returns a row for an Application, and one for each of its changes.
+/// Returns a row for an Application, and a row for each of its changes.
 fn member_rows(row: &MemberRow) -> Vec<Row<'_>> {
     let own = Row {
         kind: "",

@@ -53,7 +53,7 @@ impl IdleStatus {
         }
     }
 
-    /// Returns the action for an operation that was requested and has not started, or whose details are not available.
+    /// Returns the action for a requested operation that has not started or that has no available details.
     fn pending_action(&self) -> NextAction {
         match self.after {
             _ if self.has_begun => NextAction::nothing("the operation is running"),

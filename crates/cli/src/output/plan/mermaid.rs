@@ -30,7 +30,7 @@ pub fn diagram(report: &PlanReport<'_>) -> String {
     diagram.finish()
 }
 
-/// Connects consecutive waves. The SyncFail waves don't have a predecessor.
+/// Connects consecutive waves. Nothing points to the SyncFail waves.
 fn add_arrows(diagram: &mut Diagram, waves: &[PlannedWave]) {
     let mut before: Option<(usize, Phase)> = None;
     for (wave, planned) in waves.iter().enumerate() {

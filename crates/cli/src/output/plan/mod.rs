@@ -1,4 +1,4 @@
-//! Plans in all formats: tree, document, diagram, picture.
+//! Plans in all formats: tree, JSON or YAML, diagram, picture.
 
 mod mermaid;
 mod svg;
@@ -12,15 +12,15 @@ use crate::args::{Format, PlanFormat};
 use crate::error::CliError;
 use crate::output::{Printer, escape};
 
-/// A plan to show.
+/// A plan to be shown.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanReport<'a> {
     /// Name of the application.
     pub application: &'a str,
-    /// Description of the cluster with which the plan was compared.
+    /// Description of the cluster that the plan was compared with.
     pub compared_with: &'a str,
     pub plan: &'a Plan,
-    /// Numbers by which the waves are displayed.
+    /// Numbers under which the waves are displayed.
     pub numbers: &'a WaveNumbers,
     /// Objects that are not part of the plan.
     pub excluded: &'a [ExcludedManifest],
@@ -35,7 +35,7 @@ impl<'a> PlanReport<'a> {
         plan.waves.iter().map(move |wave| (wave, plan.tasks_of(wave)))
     }
 
-    /// Returns the number by which a wave is displayed.
+    /// Returns the number under which a wave is displayed.
     fn wave_number(&self, wave: &PlannedWave) -> i64 {
         self.numbers.displayed(wave.phase, wave.wave)
     }
@@ -61,8 +61,8 @@ pub fn print(report: &PlanReport<'_>, format: PlanFormat, printer: &Printer) -> 
     }
 }
 
-/// Returns the object's name, such as `shop/api`, or only `api` if it doesn't have a namespace. Safe to
-/// print.
+/// Returns the object's name, such as `shop/api`, or only `api` if the object has no namespace. The name is
+/// safe to print.
 fn object_name(task: &Task) -> String {
     let name = if task.namespace.is_empty() {
         task.name.clone()

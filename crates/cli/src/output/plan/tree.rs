@@ -92,7 +92,7 @@ fn add_wave(
             }
             text.add(Style::Dim, note);
         }
-        // A built-in rule is what users expect, so it is not mentioned.
+        // Users expect a built-in rule, so it is not mentioned.
         if let Some(judge @ ("user" | "convention" | "judge")) = judges.next().flatten() {
             text.add(Style::Dim, format!("  health rule: {judge}"));
         }
@@ -106,7 +106,7 @@ fn wave_note(wave: &PlannedWave) -> String {
     timeout.into_iter().chain(gates).collect()
 }
 
-/// Returns the style of an action.
+/// Returns the text style for an action.
 fn action_style(action: Action) -> Style {
     match action {
         Action::Create => Style::Good,

@@ -1,4 +1,4 @@
-//! Types of requests and responses.
+//! Request and response types.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -83,7 +83,7 @@ impl<'d> Types<'d> {
         }
     }
 
-    /// Returns the sections of all types that were referred to, directly or by other types.
+    /// Returns the sections for all types that were referred to, directly or by other types.
     pub fn sections(mut self) -> String {
         let mut sections = BTreeMap::new();
         while let Some(name) = self.queue.pop() {
@@ -142,7 +142,7 @@ impl<'d> Types<'d> {
         vec![code(name), self.type_name(field) + null + optional, meaning]
     }
 
-    /// Returns the list item for a variant: a word, or an object with its fields.
+    /// Returns the list item for a variant, which is either a word or an object with fields.
     fn choice(&mut self, schema: &Value) -> String {
         let about = sentence(schema["description"].as_str().unwrap_or_default());
         let about = if about.is_empty() { about } else { format!(": {about}") };
@@ -166,7 +166,7 @@ fn is_nullable(schema: &Value) -> bool {
         || schema["anyOf"].as_array().is_some_and(|choices| choices.iter().any(|one| is_null(&one["type"])))
 }
 
-/// Adapts the description of a Rust field to its JSON form: `None` means null, or that the field is absent.
+/// Adapts a Rust field's description to its JSON form: `None` means null or an absent field.
 fn describe_json_form(text: &str) -> String {
     text.replace(". `None`", ". Null or absent")
         .replace("\n`None`", "\nNull or absent")
@@ -177,7 +177,7 @@ fn word(value: &Value) -> String {
     value.as_str().map_or_else(|| code(&value.to_string()), code)
 }
 
-/// Returns alternatives for use in a table cell.
+/// Joins alternatives for use in a table cell.
 fn join(names: Vec<String>) -> String {
     names.join(", ")
 }

@@ -9,11 +9,11 @@ use crate::sim::audit::{Verb, WriteAttempt};
 use crate::sim::journal::{Journal, read_audit};
 use crate::sim::{SimConfig, SimState};
 
-/// A size limit that the tests reach quickly.
+/// A size limit that is small enough for tests.
 const BYTES_MAX: u64 = 20_000;
 const START: Timestamp = Timestamp::from_millis(1_700_000_000_000);
 
-/// Adds synthetic writes to the audit, because performing this many writes would take too long.
+/// Adds synthetic writes to the audit, because actually performing this many writes would take too long.
 fn add_synthetic_writes(state: &mut SimState, writes: usize) {
     for number in 0..writes {
         let key = ObjectKey::new("", "ConfigMap", "default", format!("settings-{number}"));
@@ -26,7 +26,7 @@ fn open_journal(dir: &Path) -> (Journal, SimState) {
     Journal::open(dir, SimConfig::default(), START).unwrap()
 }
 
-/// Returns the first and last sequence number of an audit, which must not have gaps.
+/// Returns the first and last sequence number of an audit, after checking that there are no gaps.
 fn sequence_range(entries: &[AuditEntry]) -> (u64, u64) {
     let sequences: Vec<u64> = entries.iter().map(|entry| entry.sequence).collect();
     assert!(sequences.windows(2).all(|pair| pair[1] == pair[0] + 1), "there are gaps");
@@ -84,7 +84,7 @@ fn the_audit_of_a_stored_cluster_is_bounded_and_names_the_gap() {
     assert!(first > 1 && last == 2_010, "{first} to {last}");
     let files = audit_files(dir.path());
     assert!(files.len() == 1 && files[0].1 <= BYTES_MAX, "{files:?}");
-    // The audit continues at the same position, both in this process and in the next.
+    // The audit continues at the same position, both in this process and in the next one.
     add_synthetic_writes(&mut state, 10);
     journal.rotate_with_limit(BYTES_MAX, &state).unwrap();
     drop(journal);
@@ -109,7 +109,7 @@ fn a_kill_while_old_entries_are_dropped_loses_no_others() {
     assert_eq!(audit_files(dir.path())[0].0, "audit-2");
     drop(journal);
     // Simulates a new snapshot that has not yet replaced the old one: all files of the old snapshot still
-    // exist, next to the new files.
+    // exist alongside the new files.
     fs::write(dir.path().join("snapshot"), snapshot).unwrap();
     fs::write(dir.path().join("audit"), audit).unwrap();
     fs::write(dir.path().join("reached"), reached).unwrap();

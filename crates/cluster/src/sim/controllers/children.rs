@@ -1,4 +1,4 @@
-//! Functions that several controllers use: creation of dependents, counting of pods, status updates.
+//! Functions shared by several controllers: creating dependents, counting pods, and updating the status.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
@@ -10,7 +10,7 @@ use crate::sim::objects::StoredObject;
 use crate::sim::rng::format_name_letters;
 use crate::sim::{SimState, defaults};
 
-/// Content of a dependent to create.
+/// Content of a dependent to be created.
 pub(crate) struct Child {
     pub(crate) api_version: &'static str,
     pub(crate) kind: &'static str,
@@ -42,8 +42,8 @@ pub(crate) const TEMPLATE_HASH: &str = "pod-template-hash";
 pub(crate) const REVISION_HASH: &str = "controller-revision-hash";
 
 impl SimState {
-    /// Returns the behavior that an object's annotations configure. The object fails if it is one of the
-    /// creations that are configured to fail.
+    /// Returns the behavior configured by an object's annotations. The object fails if this creation of it is
+    /// one of those configured to fail.
     pub(crate) fn behavior_of(&self, stored: &StoredObject) -> Behavior {
         let mut behavior = Behavior::from_object(&stored.object);
         if stored.fails {
@@ -52,8 +52,8 @@ impl SimState {
         behavior
     }
 
-    /// Writes the status of an object if it has changed. Wakes the controllers of its owners, but not its own
-    /// controller.
+    /// Writes the status of an object if it has changed. Wakes the controllers of the object's owners, but
+    /// not its own controller.
     pub(crate) fn set_status(&mut self, key: &ObjectKey, status: Value) {
         let Some(stored) = self.find(key) else { return };
         if stored.object.pointer("/status") == Some(&status) {
@@ -64,7 +64,7 @@ impl SimState {
         self.update(key, object, false);
     }
 
-    /// Changes one field of an object's spec on behalf of its owner's controller.
+    /// Changes one field of an object's spec on behalf of the controller of the object's owner.
     pub(crate) fn set_spec(&mut self, key: &ObjectKey, field: &str, value: Value) {
         let Some(stored) = self.find(key) else { return };
         if stored.object.pointer("/spec").and_then(|spec| spec.get(field)) == Some(&value) {
@@ -77,7 +77,8 @@ impl SimState {
         self.update(key, object, true);
     }
 
-    /// Creates a dependent of an object. Does nothing if the name is taken or the namespace is being deleted.
+    /// Creates a dependent of an object. Does nothing if the name is already in use or the namespace is being
+    /// deleted.
     pub(crate) fn create_child(&mut self, owner: &Object, child: Child) {
         let manifest = json!({
             "apiVersion": child.api_version,
@@ -99,7 +100,8 @@ impl SimState {
         }
     }
 
-    /// Adds an object that a controller created, unless its name is taken, or its namespace is absent or being deleted.
+    /// Adds an object created by a controller. Does nothing if the object's name is already in use, or if its
+    /// namespace doesn't exist or is being deleted.
     pub(crate) fn admit_object(&mut self, mut object: Object) {
         let key = object.key();
         if self.find(&key).is_some() || self.check_namespace(&key).is_err() {
@@ -164,7 +166,7 @@ impl SimState {
         }
     }
 
-    /// Returns the hash of a pod template together with the behavior of its pods.
+    /// Returns the hash of a pod template together with the configured behavior of its pods.
     pub(crate) fn template_hash(&self, owner: &StoredObject) -> String {
         let template = owner.object.pointer("/spec/template").unwrap_or(&Value::Null);
         let behavior: Vec<_> = self

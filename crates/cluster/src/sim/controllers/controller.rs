@@ -19,7 +19,7 @@ pub(crate) enum Controller {
 }
 
 impl Controller {
-    /// Returns the controller of a kind.
+    /// Returns the controller for a kind.
     pub(crate) fn for_kind(key: &ObjectKey) -> Option<Self> {
         Some(match (key.group.as_str(), key.kind.as_str()) {
             ("", "Pod") => Self::Pod,

@@ -1,5 +1,5 @@
-//! The controller for custom resource definitions: establishes a definition shortly after its creation. When
-//! a definition is deleted, it also deletes the objects of that kind.
+//! The controller for custom resource definitions. It establishes a definition shortly after its creation.
+//! When a definition is deleted, it also deletes the objects of that kind.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         return None;
     }
     let behavior = Behavior::from_object(&stored.object);
-    // Clients wait until the definition is established, so they notice if its names are already taken.
+    // Clients wait until the definition is established, so they notice if its names are already in use.
     let is_refused = matches!(behavior.outcome, Some(Outcome::Fail | Outcome::CrashLoop));
     let soon = if is_refused { Duration::ZERO } else { state.config.reaction };
     let at = stored.created_at + behavior.ready_after.unwrap_or(soon);

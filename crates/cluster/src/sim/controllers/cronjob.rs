@@ -1,4 +1,4 @@
-//! The CronJob controller: creates Jobs according to the schedule.
+//! The CronJob controller, which creates Jobs according to the schedule.
 
 use serde_json::{Map, Value, json};
 use tidegate_model::{Object, ObjectKey, Schedule, Timestamp};

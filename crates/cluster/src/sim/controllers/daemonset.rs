@@ -1,4 +1,4 @@
-//! The DaemonSet controller: runs one pod on every node. The simulated cluster has one node.
+//! The DaemonSet controller, which runs one pod on every node. The simulated cluster has a single node.
 
 use serde_json::json;
 use tidegate_model::{ObjectKey, Timestamp};

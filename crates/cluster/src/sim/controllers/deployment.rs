@@ -1,4 +1,4 @@
-//! The Deployment controller: uses ReplicaSets to move pods from one template to the next.
+//! The Deployment controller, which uses ReplicaSets to move pods from one template to the next.
 
 use std::time::Duration;
 
@@ -121,7 +121,7 @@ fn has_pods(state: &SimState, set: &ObjectKey) -> bool {
     state.find(set).is_some_and(|stored| state.children(stored.object.uid()).next().is_some())
 }
 
-/// Deletes the oldest ReplicaSets that don't have pods, beyond the history limit for rollbacks.
+/// Deletes the oldest ReplicaSets without pods that exceed the history limit for rollbacks.
 fn delete_old_replica_sets(state: &mut SimState, object: &Object, hash: &str) {
     let limit = usize::try_from(int_at(object, "/spec/revisionHistoryLimit", 10)).unwrap_or(0);
     let idle: Vec<ObjectKey> = replica_sets(state, object)
@@ -173,8 +173,8 @@ fn write_status(
     again
 }
 
-/// Returns the state of the rollout, and the time of its next change, provided that nothing is written
-/// earlier.
+/// Returns the state of the rollout, and the time of its next change, provided that nothing is written before
+/// then.
 fn rollout_progress(
     state: &SimState,
     stored: &StoredObject,

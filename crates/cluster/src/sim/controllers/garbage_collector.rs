@@ -1,4 +1,5 @@
-//! Garbage collection: removes the dependents of deleted owners, and objects whose deletion is complete.
+//! Garbage collection, which removes the dependents of deleted owners, and objects whose deletion is
+//! complete.
 
 use tidegate_model::{ObjectKey, Timestamp};
 
@@ -29,7 +30,7 @@ pub(crate) fn collect_object(state: &mut SimState, key: &ObjectKey) -> Option<Ti
     None
 }
 
-/// Deletes the dependents first, then releases the owner.
+/// Deletes the dependents first, and then releases the owner.
 fn delete_children(state: &mut SimState, key: &ObjectKey, uid: &str) {
     let children: Vec<(ObjectKey, bool)> =
         state.children(uid).map(|(key, stored)| (key.clone(), stored.object.is_deleting())).collect();
@@ -41,7 +42,7 @@ fn delete_children(state: &mut SimState, key: &ObjectKey, uid: &str) {
     }
 }
 
-/// Returns true if an object has owner references but none of its owners exist any more.
+/// Returns true if an object has owner references but none of its owners exists any longer.
 fn is_orphaned(state: &SimState, key: &ObjectKey) -> bool {
     let Some(stored) = state.find(key) else { return false };
     let owners = state.owners(&stored.object);

@@ -1,5 +1,5 @@
-//! The Job controller: runs pods until enough of them have succeeded or too many have failed. Failed pods are retried
-//! immediately; the simulation omits the backoff of a real cluster.
+//! The Job controller, which runs pods until enough of them have succeeded or too many have failed. Failed
+//! pods are retried immediately. The simulation omits a real cluster's backoff.
 
 use std::time::Duration;
 
@@ -85,7 +85,7 @@ fn duration_field(object: &Object, field: &str) -> Option<Duration> {
 /// Returns the time at which the Job exceeds its deadline.
 fn deadline(stored: &StoredObject) -> Option<Timestamp> {
     let limit = duration_field(&stored.object, "activeDeadlineSeconds")?;
-    // `status.startTime` is in whole seconds; the creation time is more precise.
+    // `status.startTime` is in whole seconds. The creation time is more precise.
     let written = stored.object.text("/status/startTime").parse::<Timestamp>().ok();
     let started = written
         .filter(|start| start.as_seconds() != stored.created_at.as_seconds())

@@ -39,7 +39,8 @@ impl SimState {
     }
 }
 
-/// Runs one step for one object. Returns the time of the next step, provided that nothing changes earlier.
+/// Runs one step for one object. Returns the time of the next step, provided that nothing changes before
+/// then.
 fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     if let Some(until) = garbage_collector::collect_object(state, key) {
         return Some(until);

@@ -1,4 +1,5 @@
-//! The namespace controller: deletes the content of a deleted namespace, and removes the namespace when it is empty.
+//! The namespace controller, which deletes the contents of a deleted namespace and removes the namespace once
+//! it is empty.
 
 use tidegate_model::{ObjectKey, Timestamp};
 

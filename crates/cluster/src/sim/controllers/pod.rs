@@ -1,4 +1,4 @@
-//! The pod controller: starts pods, which then run, become ready, complete, fail or crash repeatedly.
+//! The pod controller, which starts pods. They then run, become ready, complete, fail or crash repeatedly.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
@@ -37,7 +37,7 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
     }
     let behavior = state.behavior_of(stored);
     let done_at = stored.created_at + behavior.ready_after.unwrap_or(state.config.ready_after);
-    // A pod of a workload never enters the Failed phase because it is restarted after every failure.
+    // A pod of a workload never enters the Failed phase, because it is restarted after every failure.
     let of_workload = state.owners(&object).iter().any(|owner| owner.key.kind != "Job");
     let stage = PodStage::for_pod(&object, of_workload, behavior.outcome, done_at <= state.now);
     let status = pod_status(&object, stage, &rfc3339(stored.created_at), &state.timestamp());
@@ -46,8 +46,8 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
 }
 
 impl PodStage {
-    /// Returns the stage of a pod before and after its ready time. The stage depends on the restart policy,
-    /// on the configured outcome, and on whether the owner is a workload other than a Job.
+    /// Returns the stage of a pod before and after the time at which it becomes ready. The stage depends on
+    /// the restart policy, the configured outcome, and whether the owner is a workload other than a Job.
     pub fn for_pod(pod: &Object, of_workload: bool, outcome: Option<Outcome>, done: bool) -> Self {
         let serves = pod.text("/spec/restartPolicy") == "Always";
         match outcome {
@@ -63,7 +63,7 @@ impl PodStage {
     }
 }
 
-/// Returns the status that a node writes for a pod at this stage.
+/// Returns the status that a node writes for a pod in this stage.
 pub fn pod_status(object: &Object, stage: PodStage, started: &str, now: &str) -> Value {
     let phase = match stage {
         PodStage::Creating => "Pending",

@@ -1,4 +1,5 @@
-//! Arithmetic of rolling updates: computes the next number of pods with the new template and with the old ones.
+//! Arithmetic of rolling updates: computes how many pods there should be next with the new template and with
+//! the old templates.
 
 use serde_json::Value;
 
@@ -19,7 +20,7 @@ pub(crate) struct RolloutLimits {
     pub(crate) max_unavailable: i64,
 }
 
-/// Reads `maxSurge` or `maxUnavailable`: a number, or a percentage of the desired pods.
+/// Reads `maxSurge` or `maxUnavailable`, which is either a number or a percentage of the desired pods.
 pub(crate) fn parse_int_or_percent(value: Option<&Value>, wanted: i64, round_up: bool) -> i64 {
     match value {
         Some(Value::Number(number)) => number.as_i64().unwrap_or(0).max(0),
@@ -33,14 +34,14 @@ pub(crate) fn parse_int_or_percent(value: Option<&Value>, wanted: i64, round_up:
 }
 
 impl RolloutLimits {
-    /// Creates the limits. If neither extra nor unavailable pods were allowed, the update would never progress, so the server
-    /// allows one unavailable pod.
+    /// Creates the limits. If neither extra nor unavailable pods were allowed, the update would never
+    /// progress. The server therefore allows one unavailable pod.
     pub(crate) fn new(desired: i64, max_surge: i64, unavailable: i64) -> Self {
         let max_unavailable = if max_surge == 0 && unavailable == 0 { 1 } else { unavailable };
         Self { desired, max_surge, max_unavailable }
     }
 
-    /// Returns the next number of pods of the new ReplicaSet and of each old one.
+    /// Returns the next number of pods for the new ReplicaSet and for each old ReplicaSet.
     pub(crate) fn next_counts(self, new: ReplicaCounts, old: &[ReplicaCounts]) -> (i64, Vec<i64>) {
         let total = new.replicas + old.iter().map(|set| set.replicas).sum::<i64>();
         let room = (self.desired + self.max_surge - total).max(0);
@@ -49,7 +50,8 @@ impl RolloutLimits {
         (up, self.scale_down_old(new, old, total))
     }
 
-    /// Scales down unavailable old pods first. Removes available pods only while enough others are available.
+    /// Scales down unavailable old pods first. Removes available pods only while enough other pods are
+    /// available.
     fn scale_down_old(self, new: ReplicaCounts, old: &[ReplicaCounts], total: i64) -> Vec<i64> {
         let least = self.desired - self.max_unavailable;
         let mut room = (total - least - (new.replicas - new.available)).max(0);

@@ -1,4 +1,4 @@
-//! Controller for kinds without dependents. It sets a healthy status after the configured time.
+//! The controller for kinds without dependents. It sets a healthy status after the configured time.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
@@ -40,7 +40,7 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
 }
 
 impl Readiness {
-    /// Returns the state of an object before and after its ready time.
+    /// Returns the state of an object before and after the time at which it becomes ready.
     pub fn from_outcome(outcome: Option<Outcome>, done: bool) -> Self {
         match outcome {
             _ if !done => Self::Pending,
@@ -51,8 +51,8 @@ impl Readiness {
     }
 }
 
-/// Returns the status of a PersistentVolumeClaim, Service, Ingress, PodDisruptionBudget, HorizontalPodAutoscaler or APIService;
-/// `None` leaves the status unchanged.
+/// Returns the status of a PersistentVolumeClaim, Service, Ingress, PodDisruptionBudget,
+/// HorizontalPodAutoscaler or APIService. `None` leaves the status unchanged.
 pub fn standalone_status(object: &Object, readiness: Readiness, now: &str) -> Option<Value> {
     match (object.kind(), readiness) {
         ("PersistentVolumeClaim", Readiness::Pending) => Some(json!({"phase": "Pending"})),

@@ -1,4 +1,4 @@
-//! The StatefulSet controller: runs numbered pods and replaces them one at a time.
+//! The StatefulSet controller, which runs numbered pods and replaces them one at a time.
 
 use serde_json::{Value, json};
 use tidegate_model::{Object, ObjectKey, Timestamp};
@@ -15,7 +15,8 @@ pub(crate) fn step(state: &mut SimState, key: &ObjectKey) -> Option<Timestamp> {
         return None;
     }
     let hash = state.template_hash(&stored);
-    // As on a real cluster, a pod that never becomes ready blocks an ordered update, even an update that would fix the pod.
+    // As on a real cluster, a pod that never becomes ready blocks an ordered update, even one that would fix
+    // the pod.
     if scale_up(state, &stored, &hash) && scale_down(state, &stored.object) {
         replace_outdated_pod(state, &stored.object, &hash);
     }
@@ -64,7 +65,7 @@ fn scale_up(state: &mut SimState, stored: &StoredObject, hash: &str) -> bool {
     true
 }
 
-/// Creates the PersistentVolumeClaims of a pod. They outlive the pod and the StatefulSet.
+/// Creates the PersistentVolumeClaims of a pod. The claims outlive the pod and the StatefulSet.
 fn create_claims(state: &mut SimState, object: &Object, pod: &str) {
     for template in list_at(object, "/spec/volumeClaimTemplates") {
         let name = template.pointer("/metadata/name").and_then(Value::as_str).unwrap_or("data");
@@ -79,7 +80,8 @@ fn create_claims(state: &mut SimState, object: &Object, pod: &str) {
     }
 }
 
-/// Removes pods beyond the desired number, starting with the highest number. Returns true if there are no such pods.
+/// Removes pods beyond the desired number, starting with the highest number. Returns true if there are no
+/// pods to remove.
 fn scale_down(state: &mut SimState, object: &Object) -> bool {
     let desired = int_at(object, "/spec/replicas", 1);
     let mut surplus: Vec<PodView> =
@@ -92,8 +94,8 @@ fn scale_down(state: &mut SimState, object: &Object) -> bool {
     surplus.is_empty()
 }
 
-/// Deletes the pod with the highest number that has an old template, one at a time. It is then created again with the new
-/// template.
+/// Deletes the highest-numbered pod that has an old template. Pods are deleted one at a time and then created
+/// again with the new template.
 fn replace_outdated_pod(state: &mut SimState, object: &Object, hash: &str) {
     if object.text("/spec/updateStrategy/type") == "OnDelete" {
         return;

@@ -1,5 +1,5 @@
-//! Commands in flight to the cluster. Each command is answered even if its job is dropped or panics, so no command is
-//! lost.
+//! Commands in flight to the cluster. Each command gets a result even if its job is dropped or panics, so no
+//! command is lost.
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use crate::log::{Log, LogFailure, read_json, run_blocking, store_json};
 use crate::manifests::{Bundle, SubmittedManifests};
 use crate::policy_check::PolicyGuard;
 
-/// A command in flight. It is answered exactly once, at the latest when this value is dropped.
+/// A command in flight. Its result is reported exactly once, at the latest when this value is dropped.
 pub(crate) struct InFlightCommand {
     command: Command,
     inbox: Inbox,
@@ -59,7 +59,7 @@ impl InFlightCommand {
         }
     }
 
-    /// Reports the result of a hook that a hook runner has run.
+    /// Reports the result of a hook that was executed by a hook runner.
     pub fn answer_hook_result(self, end: HookResult) {
         self.answer_task(match end {
             HookResult::Succeeded(message) => Answer::Ran { success: true, message },
@@ -90,8 +90,8 @@ pub(crate) enum CallKind {
     Namespaces(Arc<[String]>),
 }
 
-/// Returns a cluster whose writes wait until the operation's claim covers them, or the unchanged cluster if
-/// the operation needs no claim.
+/// Returns a cluster whose writes wait until the operation's claim covers them. If the operation needs no
+/// claim, returns the cluster unchanged.
 fn cover_writes(cluster: Arc<dyn Cluster>, hold: Option<Arc<LeaseCoverage>>) -> Arc<dyn Cluster> {
     match hold {
         Some(coverage) => Arc::new(CoveredCluster { cluster, coverage }),
@@ -104,8 +104,8 @@ impl Call {
     pub fn into_job(self, hold: Option<Arc<LeaseCoverage>>, guard: PolicyGuard) -> Job {
         Box::new(move |cluster| {
             Box::pin(async move {
-                // Check the policy only after waiting for the claim, because it may have changed in the
-                // meantime.
+                // Check the policy only after waiting for the claim, because the policy may have changed in
+                // the meantime.
                 let cluster = match guard.restrict(cluster).await {
                     Ok(cluster) => cover_writes(cluster, hold),
                     Err(error) => return self.command.fail(error),
@@ -124,7 +124,7 @@ impl Call {
     }
 }
 
-/// Result of planning.
+/// Result of making a plan.
 struct PlanOutcome {
     plan: Plan,
     bundle: Bundle,
@@ -139,7 +139,7 @@ pub(crate) struct PlanJob {
     pub operation: OperationId,
     pub request: Arc<SyncRequest>,
     pub targets: Digest,
-    /// Manifests that the caller submitted, so that they don't have to be read from the log.
+    /// Manifests that the caller submitted. If they are set, they don't have to be read from the log.
     pub submitted: Option<Box<SubmittedManifests>>,
     pub started_at: Timestamp,
     pub extension_names: effects::ExtensionNames,
@@ -151,7 +151,8 @@ impl PlanJob {
             Ok(PlanOutcome { plan, bundle, inventory, namespaces }) => {
                 let planned = Input::Planned { plan: Arc::new(plan), bundle: bundle.digest, namespaces };
                 let inbox = command.inbox.clone();
-                // Sent before the plan, so that the inventory is recorded no later than the plan.
+                // Sent before the plan, so that the inventory is recorded at the same time as the plan or
+                // earlier.
                 inbox.push_message(EffectMessage::Inventory(inventory));
                 inbox.push_message(EffectMessage::Bundle(Arc::new(bundle)));
                 command.answer(planned);
@@ -189,13 +190,13 @@ impl PlanJob {
         effects::warn_of_missing_extensions(&mut planned.plan, &self.extension_names);
         effects::review_rights(cluster, &self.request, &user, &mut planned.plan).await;
         let stored = store_json(&self.log, &self.log_failure, &planned.manifests).await;
-        // If the log has failed, the plan isn't recorded. The next process plans again.
+        // If the log has failed, the plan isn't recorded. The next process makes a new plan.
         let digest = stored.map_err(CallError::from)?;
         let bundle = Bundle::from_stored(self.log, digest, planned.manifests);
         Ok(PlanOutcome { plan: planned.plan, bundle, inventory, namespaces })
     }
 
-    /// Reads earlier runs of hooks that run only when their inputs have changed.
+    /// Reads earlier runs of the hooks that run only when their inputs have changed.
     async fn read_last_runs(&self, targets: &Targets) -> Vec<LastRun> {
         if !targets.targets.iter().any(|target| runs_when_inputs_change(&target.object)) {
             return Vec::new();

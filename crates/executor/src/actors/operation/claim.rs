@@ -1,4 +1,5 @@
-//! The operation's claim: the operation holds it while it is running and releases it when it has finished.
+//! The operation's claim. The operation holds the claim while it is running and releases it when it has
+//! finished.
 
 use std::sync::Arc;
 
@@ -11,7 +12,7 @@ use crate::claims::{self, ClaimLocations, ClaimTask, Claimant, EngineEnvironment
 use crate::inbox::EffectMessage;
 
 impl SyncEffects {
-    /// Returns the claim that covers this operation's writes; `None` if it needs no claim.
+    /// Returns the claim that covers this operation's writes, or `None` if the operation needs no claim.
     pub(super) fn coverage(&self, state: &State) -> Option<Arc<LeaseCoverage>> {
         let claims = state.header().is_some_and(|header| header.claim_request().is_some());
         claims.then(|| Arc::clone(&self.coverage))
@@ -51,7 +52,7 @@ impl SyncEffects {
         self.keeper = Some(tokio::spawn(keeper.run()).abort_handle());
     }
 
-    /// Creates the environment of a claim keeper; `None` if the cluster is unknown.
+    /// Creates the environment for a claim keeper. `None` if the cluster is unknown.
     fn claim_environment(&self, state: &State) -> Option<EngineEnvironment> {
         let cluster = self.shared.clusters.get(&state.header()?.request.destination)?;
         Some(EngineEnvironment {
@@ -67,7 +68,7 @@ impl SyncEffects {
     }
 
     /// Releases the claim of a finished operation. Returns true if there is nothing left to release.
-    /// Otherwise it has started the release.
+    /// Otherwise, the release has been started.
     pub(super) fn release_claim(&mut self, state: &State) -> bool {
         match self.release_progress {
             ReleaseProgress::Done => return true,

@@ -1,4 +1,5 @@
-//! Evaluation and subscriptions of the gates of a waiting wave, and its places in concurrency groups.
+//! Evaluation of the gates that block a waiting wave, subscriptions to these gates, and the operation's
+//! places in concurrency groups.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,8 +22,8 @@ use crate::log::run_blocking;
 use crate::manifests;
 use crate::offline::list_summaries;
 
-/// Interval at which an operation that is waiting for a place checks whether operations without an actor have finished.
-/// Another process may have recorded their end.
+/// Interval at which an operation that is waiting for a place checks whether operations without an actor have
+/// finished. Another process may have recorded the end of such an operation.
 const ENDED_CHECK_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Returns the places of an operation.
@@ -109,8 +110,8 @@ impl SyncEffects {
         })
     }
 
-    /// Requests a place in a group for a wave that needs a place in each group of `all`. Its position in the queue
-    /// counts from this call.
+    /// Requests a place in a group for a wave that needs a place in each of the groups in `all`. The time of
+    /// this call determines the position in the queue.
     fn request_place(&mut self, state: &State, index: u32, group: &str, all: &BTreeSet<String>) {
         let Some(header) = state.header() else { return };
         let gate = format!("{}{group}", gates::CONCURRENCY_PREFIX);
@@ -148,7 +149,7 @@ impl SyncEffects {
         }
     }
 
-    /// Reports that all place messages sent before the unsubscription have been processed.
+    /// Reports that all messages about places that were sent before the unsubscription have been processed.
     pub(super) fn resolve_places(&self, state: &State) {
         self.shared.groups.resolve_withdrawal(self.id, state.held_groups().next().is_some());
     }
@@ -171,14 +172,14 @@ impl SyncEffects {
         }
     }
 
-    /// Publishes the places of the batch that has become durable.
+    /// Publishes the places in the batch that has just become durable.
     pub(super) fn publish_places(&mut self) {
         if let Some(recorded) = self.place_publication.next.take() {
             self.shared.groups.record_places(recorded);
         }
     }
 
-    /// Releases the gates when this actor stops running the operation, permanently or temporarily.
+    /// Releases the gates when this actor stops running the operation, either permanently or temporarily.
     pub(super) fn release_gates(&mut self, state: &State) {
         for (gate, asking) in std::mem::take(&mut self.gates) {
             asking.abort();
@@ -191,7 +192,8 @@ impl SyncEffects {
     }
 }
 
-/// Reads the places in a group unless they are already loaded. Places are granted only after they are loaded.
+/// Reads the places in a group unless they are already loaded. Places are granted only once they have been
+/// loaded.
 async fn ensure_places_loaded(shared: &EngineContext, ticket: Ticket, group: &str) {
     let _reading = shared.groups.load_lock.lock().await;
     while !shared.groups.is_known() {
@@ -206,7 +208,7 @@ async fn ensure_places_loaded(shared: &EngineContext, ticket: Ticket, group: &st
     }
 }
 
-/// Reads the places of all operations from the log, including operations without an actor.
+/// Reads every operation's places from the log, including those of operations without an actor.
 async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogError> {
     let open = run_blocking(&shared.log, |log| list_summaries(log, Lookup::open())).await?;
     let mut found = Vec::new();
@@ -217,7 +219,7 @@ async fn read_places(shared: &EngineContext) -> Result<Vec<RecordedPlaces>, LogE
         });
         match read.await {
             Ok(Ok(driver)) => found.push(recorded_places(operation, driver.state())),
-            // An operation that cannot be read can't continue either.
+            // An operation whose records cannot be read can't continue either.
             Ok(Err(error)) => tracing::warn!(%operation, %error, "failed to read the slots of an operation"),
             Err(error) => tracing::warn!(%operation, %error, "failed to read the slots of an operation"),
         }

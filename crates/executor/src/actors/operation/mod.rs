@@ -1,7 +1,7 @@
 //! The operation actor: a mailbox that runs one operation's state machine.
 //!
 //! The runner receives each message and executes the effects. The actor's own state is expendable: the actor
-//! may end at any time, and its successor continues from the log.
+//! may end at any time, and the next actor continues from the log.
 
 mod calls;
 mod claim;
@@ -30,39 +30,39 @@ use crate::output::{RunningHook, RunningHooks};
 
 use self::sync_effects::{Reply, SyncEffects};
 
-/// Number of commands in flight above which answers arrive in bursts. The actor then yields to other tasks first, so
-/// that one evaluation of the wave handles many answers.
+/// Number of commands in flight above which results arrive in bursts. The actor then yields to other tasks
+/// first, so that a single evaluation of the wave handles many results.
 const BURST_COMMANDS_MIN: usize = 64;
-/// Number of commands in flight above which an evaluation is expensive enough to wait for a burst. This keeps the total
-/// cost of wide waves linear even if answers arrive slowly.
+/// Number of commands in flight above which an evaluation is so expensive that the actor waits for a burst.
+/// This keeps the total cost of wide waves linear even if results arrive slowly.
 const WIDE_BURST_COMMANDS_MIN: usize = 512;
-/// Maximum time to gather a burst.
+/// Maximum time to wait for a burst to accumulate.
 const BURST_WAIT_MAX: Duration = Duration::from_millis(1);
 
-/// A message to an operation actor.
+/// Message to an operation actor.
 pub(crate) enum OperationMessage {
     /// The inbox has new entries.
     InboxReady,
-    /// A user's request. It is answered once it is durable.
+    /// A user's request. The reply is sent once the request is durable.
     Request { input: Input, reply: RpcReplyPort<Result<(), EngineError>> },
     /// Return the operation's status.
     Inspect { reply: RpcReplyPort<Result<Inspection, EngineError>> },
     /// Return the running hooks.
     RunningHooks { reply: RpcReplyPort<Result<RunningHooks, EngineError>> },
-    /// The watches were lost: subscribe again.
+    /// The watches were lost. Subscribe again.
     Resubscribe,
     /// The time limit for stopping hooks has expired.
     StopDeadlineExpired,
     /// An input for the operation.
     Input(Input),
-    /// Stop once the batch in flight is recorded.
+    /// Stop once the batch in flight has been recorded.
     Shutdown,
 }
 
-/// Maximum time to stop the hooks of an operation that a user ends. The operation finishes within five
-/// seconds, even if a hook or a call hangs.
+/// Maximum time to stop an operation's hooks after a user has requested the end of the operation. The
+/// operation finishes within five seconds, even if a hook or a call hangs.
 const HOOK_STOP_TIMEOUT: Duration = Duration::from_secs(4);
-/// Interval at which the actor gives up on remaining hooks once this timeout has expired.
+/// Interval at which the actor gives up on the remaining hooks once [`HOOK_STOP_TIMEOUT`] has expired.
 const HOOK_ABANDON_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Maximum time that a status query waits for the log.
@@ -71,7 +71,7 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 /// Status of an operation.
 #[derive(Clone, Debug)]
 pub struct Inspection {
-    /// The operation as shown to users.
+    /// The operation, as shown to users.
     pub view: OperationView,
     /// Explanation of the operation's current state.
     pub explanation: Explanation,
@@ -79,7 +79,7 @@ pub struct Inspection {
 
 /// Initial state of an operation actor.
 pub(crate) enum Start {
-    /// A new operation that has no records yet. The submitter provides the inputs for its first plan.
+    /// A new operation that has no records yet. Its submitter provides the inputs for the first plan.
     New {
         request: Box<SyncRequest>,
         targets: Digest,
@@ -87,11 +87,11 @@ pub(crate) enum Start {
         plan: Option<Box<StoredPlanRef>>,
         submitted: Option<Box<SubmittedManifests>>,
     },
-    /// A recovered operation, with a reason if it must end immediately.
+    /// A recovered operation. `end_reason` is set if the operation must end immediately.
     Recovered { driver: Box<Driver>, end_reason: Option<String> },
 }
 
-/// An unsolicited report from an operation.
+/// Unsolicited report from an operation.
 pub(crate) enum Report {
     /// The operation has finished. Its actor is waiting to be stopped.
     Finished { operation: OperationId, end: Box<Inspection> },
@@ -102,7 +102,7 @@ pub(crate) enum Report {
 /// Sends an operation's reports to the supervisor.
 pub(crate) type Reporter = Arc<dyn Fn(Report) + Send + Sync>;
 
-/// Arguments of an operation actor.
+/// Startup arguments for an operation actor.
 pub(crate) struct OperationArguments {
     pub shared: Arc<EngineContext>,
     pub report: Reporter,
@@ -121,13 +121,13 @@ pub(crate) struct OperationState {
     inbox: Inbox,
     runner: OperationRunner,
     is_finished: bool,
-    /// Time limit for stopping hooks. The limit starts again in each process.
+    /// Time limit for stopping hooks. It starts over in each process.
     stop_deadline: StopDeadline,
 }
 
-/// Progress of stopping hooks immediately.
+/// State of the time limit for stopping hooks.
 enum StopDeadline {
-    /// No user has requested the end.
+    /// No user has requested the end of the operation.
     None,
     /// The time limit is running.
     Running,
@@ -197,8 +197,8 @@ impl Actor for OperationActor {
                 state.runner.process_request(&input, Reply::Request(reply), now)?;
             }
             OperationMessage::Inspect { reply } => {
-                // The status is durable before it is returned, so it survives a crash. A hanging log doesn't
-                // block queries.
+                // The status is returned only once it is durable, so it survives a crash. A hanging log
+                // doesn't block queries.
                 let seen = state.inspect();
                 let (sender, is_durable) = oneshot::channel();
                 let now = state.now();
@@ -263,7 +263,8 @@ impl OperationState {
         Ok(())
     }
 
-    /// Returns the error that ends this actor. Its successor continues from the log if the log still accepts records.
+    /// Returns the error that ends this actor. The next actor continues from the log if the log still accepts
+    /// records.
     fn write_error(&self, failure: &AppendFailure) -> ActorProcessingErr {
         match failure {
             AppendFailure::Final(reason) => {
@@ -276,7 +277,7 @@ impl OperationState {
         }
     }
 
-    /// Records the health rules before the operation acts on or reports a result of these rules.
+    /// Records the health rules before the operation acts on a result of these rules or reports it.
     fn record_health_rules(&mut self) -> Result<(), ActorProcessingErr> {
         let digest = self.shared.health.digest();
         if self.runner.state().needs_health_rules(digest) {
@@ -286,7 +287,8 @@ impl OperationState {
         Ok(())
     }
 
-    /// Enforces the time limit for stopping the hooks of an operation that a user ends.
+    /// Enforces the time limit for stopping an operation's hooks after a user has requested the end of the
+    /// operation.
     fn enforce_stop_deadline(&mut self, myself: &ActorRef<OperationMessage>) {
         if !self.runner.state().should_end_immediately() {
             return;
@@ -309,11 +311,11 @@ impl OperationState {
         })
     }
 
-    /// Treats all watches as ended. The outstanding subscriptions then start again.
+    /// Treats all watches as ended, so that the outstanding subscriptions start again.
     fn restart_watches(&mut self) -> Result<(), ActorProcessingErr> {
         let now = self.now();
-        // The claim keeper doesn't depend on the watches. If no keeper is running because the cluster was
-        // unknown, one starts now.
+        // The claim keeper doesn't depend on the watches. If it isn't running because the cluster was
+        // unknown, it starts now.
         let is_kept = self.runner.effects().keeper.is_some();
         let watched =
             self.runner.subscriptions().filter(|command| !(is_kept && matches!(command, Command::Claim)));
@@ -339,7 +341,7 @@ impl OperationState {
         Ok(Inspection { view, explanation })
     }
 
-    /// Returns the running hooks as cluster objects. All of them belong to one wave.
+    /// Returns the running hooks as cluster objects. All of them belong to the same wave.
     fn running_hooks(&self) -> Result<RunningHooks, EngineError> {
         let state = self.runner.state();
         let header = state.header().ok_or(EngineError::UnknownOperation { operation: self.id })?;
@@ -358,14 +360,14 @@ impl OperationState {
         Ok(RunningHooks { destination, targets: header.targets, hooks: hooks.collect() })
     }
 
-    /// Returns the backpressure that delays calls to the operation's cluster.
+    /// Returns the backpressure that is delaying calls to the operation's cluster.
     fn backpressure(&self) -> Option<Backpressure> {
         let destination = &self.runner.state().header()?.request.destination;
         self.shared.clusters.get(destination)?.connection().backpressure()
     }
 
     /// Reports once that the operation has finished. The supervisor then stops the actor. If the actor
-    /// stopped itself, the notification of its exit would arrive before this message.
+    /// stopped itself, the supervisor would be notified of the exit before it receives this message.
     fn report_finished(&mut self) {
         if std::mem::replace(&mut self.is_finished, true) {
             return;

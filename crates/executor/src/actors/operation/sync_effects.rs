@@ -1,5 +1,5 @@
-//! Effects of one operation: its commands become calls, watches, gate subscriptions and a timer; its events become records,
-//! notifications and inventory changes.
+//! Effects of one operation. Its commands become calls, watches, gate subscriptions and a timer. Its events
+//! become records, notifications and inventory changes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Weak};
@@ -34,20 +34,20 @@ use crate::policy_check::PolicyGuard;
 use crate::summary::{Summary, summarize};
 use crate::watches::{Subscription, WatchTarget};
 
-/// Maximum number of bytes of secret values that a waiting operation keeps in memory.
+/// Maximum size in bytes of the secret values that a waiting operation keeps in memory.
 const MASK_BYTES_MAX: usize = 2048;
 
-/// Time that the manifests stay in memory while the operation is waiting for objects.
+/// Time for which the manifests stay in memory while the operation is waiting for objects.
 const MANIFEST_CACHE_TIME: Duration = Duration::from_secs(5);
 
 /// Minimum age of an operation before its namespaces are watched.
 const NAMESPACE_WATCH_DELAY: Duration = Duration::from_secs(5);
 
-/// A caller that is waiting until the current state is durable.
+/// A caller that is waiting for the current state to become durable.
 pub(super) enum Reply {
-    /// Answers a request.
+    /// Replies to a request.
     Request(RpcReplyPort<Result<(), EngineError>>),
-    /// Answers a status query.
+    /// Replies to a status query.
     Inspection(oneshot::Sender<()>),
 }
 
@@ -63,9 +63,9 @@ pub(super) enum ReleaseProgress {
 /// Publication of the operation's places in groups.
 #[derive(Default)]
 pub(super) struct PlacePublication {
-    /// True if the groups have places of the operation registered.
+    /// True if places of the operation are registered with the groups.
     pub has_places: bool,
-    /// Places to publish when the batch in flight is durable.
+    /// Places to publish once the batch in flight is durable.
     pub next: Option<RecordedPlaces>,
 }
 
@@ -75,35 +75,36 @@ pub(super) struct SyncEffects {
     pub id: OperationId,
     pub inbox: Inbox,
     alarm: Alarm,
-    /// Subscriptions to gates.
+    /// Active gate subscriptions.
     pub gates: BTreeMap<String, AbortHandle>,
     /// Publication of the operation's places in groups.
     pub place_publication: PlacePublication,
-    /// Hooks that hook runners are executing, for cancellation.
+    /// Hooks that hook runners are executing. The senders cancel them.
     runs: BTreeMap<(TaskId, u32), watch::Sender<bool>>,
     /// Timer after which the operation starts watching its namespaces.
     namespaces_due: Option<AbortHandle>,
-    /// Dropped with this actor. Calls that notice the drop are abandoned, and the next actor repeats them.
+    /// Dropped together with this actor. Calls that notice the drop are abandoned, and the next actor repeats
+    /// them.
     alive: watch::Sender<()>,
     /// True if an earlier actor may already have executed the outstanding commands.
     is_recovered: bool,
-    /// Submitted manifests that haven't been planned yet.
+    /// Submitted manifests for which no plan has been made yet.
     submitted: Option<Box<SubmittedManifests>>,
     request: Option<Arc<SyncRequest>>,
-    /// Project policy of the operation, once it has been read.
+    /// The operation's project policy, once it has been read.
     policy: Arc<OnceCell<Option<Arc<ProjectPolicy>>>>,
     bundle: Option<Arc<Bundle>>,
-    /// The manifests while the operation is waiting, if they are still in memory.
+    /// Manifests of a waiting operation, if they are still in memory.
     cached_bundle: Weak<Bundle>,
-    /// Values of the operation's Secrets. They are read when text arrives that may contain them.
+    /// Values of the operation's Secrets. They are loaded when the first text that may contain them arrives.
     mask: Option<Arc<Mask>>,
-    /// Tracks whether the claim covers writes.
+    /// Tracks whether the claim covers the operation's writes.
     pub coverage: Arc<LeaseCoverage>,
     /// Keeper of the operation's claim.
     pub keeper: Option<AbortHandle>,
-    /// Observations of other operations' claims, made while this operation is waiting for its own claim.
+    /// Observations of other operations' claims while this operation is waiting for its own claim.
     pub holder_observations: ObservationStore,
-    /// Start time of the operation's actor.
+    /// Time at which the operation's actor was started.
     pub started_at: Instant,
     /// Progress of releasing the operation's claim.
     pub release_progress: ReleaseProgress,
@@ -151,7 +152,7 @@ impl SyncEffects {
         }
     }
 
-    /// Masks the values of the operation's Secrets in external text before it is processed.
+    /// Masks the values of the operation's Secrets in text from outside before the text is processed.
     pub async fn mask_input(&mut self, targets: Option<Digest>, input: &mut Input) {
         let mut speaks = false;
         input.for_each_text(&mut |text| speaks |= !text.is_empty());
@@ -251,8 +252,8 @@ impl SyncEffects {
         }
     }
 
-    /// Runs a hook with a hook runner. A hook runner has no time limit, so the hook doesn't count toward the
-    /// limit of concurrent cluster calls.
+    /// Runs a hook by using a hook runner. A hook runner may take any amount of time, so the hook doesn't
+    /// count toward the limit of concurrent cluster calls.
     fn run_hook(&mut self, state: &State, runner: String, work: TaskJob, command: InFlightCommand) {
         let extensions = Arc::clone(&self.shared.extensions);
         let (operation, application) = (self.id, work.request.application.clone());
@@ -298,9 +299,9 @@ impl SyncEffects {
         });
     }
 
-    /// Starts the timer for namespace watches. For a short operation, it is enough to observe the namespaces
-    /// at the end. After a recovery, the watches start immediately, because the namespaces may have changed
-    /// in the meantime.
+    /// Starts the timer for the namespace watches. In a short operation, it is enough to observe the
+    /// namespaces at the end. After a recovery, the watches start immediately, because the namespaces may
+    /// have changed while no process was running the operation.
     fn start_namespace_timer(&mut self) {
         let inbox = self.inbox.clone();
         let wait = if self.is_recovered { Duration::ZERO } else { NAMESPACE_WATCH_DELAY };
@@ -330,7 +331,7 @@ impl SyncEffects {
         }
     }
 
-    /// Spawns work outside the cluster. Like a cluster call, the work ends with this actor.
+    /// Spawns work that doesn't use the cluster. Like a cluster call, the work ends with this actor.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let mut alive = self.alive.subscribe();
         tokio::spawn(async move {
@@ -382,7 +383,7 @@ impl Effects<SyncOperation> for SyncEffects {
             EffectMessage::HookEnded(task, attempt) => drop(self.runs.remove(&(task, attempt))),
             EffectMessage::Bundle(bundle) => self.bundle = Some(bundle),
             EffectMessage::Mask(mask) => self.mask = Some(mask),
-            // The write failure has already ended the actor.
+            // The failed write has already ended the actor.
             EffectMessage::WriteFailed(_) => {}
         }
     }
@@ -423,8 +424,8 @@ impl Effects<SyncOperation> for SyncEffects {
         }));
     }
 
-    /// Ends a subscription. The operation holds its claim until it has finished, so the claim keeper keeps
-    /// running even while it can't make calls.
+    /// Ends a subscription. The operation holds its claim until it has finished, so its claim keeper keeps
+    /// running even while the keeper can't make calls.
     fn end_subscription(&mut self, state: &State, command: &Command) {
         let ended = match command {
             Command::Observe { task } => vec![WatchTarget::Task(*task)],
@@ -488,8 +489,8 @@ impl Effects<SyncOperation> for SyncEffects {
     }
 
     /// Frees memory that a waiting operation doesn't need. If the operation is only waiting for objects to
-    /// become healthy, it keeps its manifests for a short time. Reading them again for many short waves would
-    /// cost more than the waves themselves.
+    /// become healthy, it keeps its manifests in memory for a short time. With many short waves, reading the
+    /// manifests again would cost more than the waves themselves.
     fn on_idle(&mut self, is_watching: bool) {
         self.request = None;
         self.mask.take_if(|mask| mask.bytes() > MASK_BYTES_MAX);

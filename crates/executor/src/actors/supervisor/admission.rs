@@ -1,9 +1,9 @@
 //! Admission of a new operation whose application already has an open operation. The new operation is
-//! rejected or queued, or it supersedes the open one.
+//! rejected, is queued, or supersedes the open operation.
 //!
 //! A queued operation exists only while its submitter is waiting for the response. It isn't in the log, and
-//! no caller has been notified that it started. A submitter that drops its request removes the operation from
-//! the queue.
+//! no caller has been notified that it started. If the submitter drops its request, the operation is removed
+//! from the queue.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::actors::operation::{OperationMessage, Report};
 use crate::error::EngineError;
 use crate::log::{StoreError, store_json};
 
-/// Maximum number of queued operations of one application.
+/// Maximum number of queued operations per application.
 const QUEUED_MAX: usize = 16;
 
 impl SupervisorState {
@@ -47,7 +47,7 @@ impl SupervisorState {
             Some(_) => queue.push_front(submit),
             None => queue.push_back(submit),
         }
-        // An open operation without an actor is resumed; otherwise it would never finish.
+        // If the open operation has no actor, resume it. Otherwise it would never finish.
         let (reply, resumed) = oneshot::channel();
         self.resume(myself, open, reply.into(), true);
         let myself = myself.clone();
@@ -78,7 +78,7 @@ impl SupervisorState {
         }
     }
 
-    /// Starts the next queued operation of an application that has no open operation.
+    /// Starts the next queued operation of an application that no longer has an open operation.
     pub(super) fn start_next(&mut self, myself: &ActorRef<SupervisorMessage>, application: &str) {
         while let Some(queue) = self.queues.get_mut(application) {
             let next = queue.pop_front();
@@ -88,7 +88,8 @@ impl SupervisorState {
             let Some(next) = next.filter(|next| !next.reply.is_closed()) else { continue };
             let (shared, myself) = (Arc::clone(&self.shared), myself.clone());
             self.tasks.spawn(async move {
-                // The log doesn't reference the operation's manifests yet, so a compaction may have removed them.
+                // The log doesn't reference the operation's manifests yet, so a compaction may have removed
+                // the manifests.
                 match store_json(&shared.log, &shared.log_failure, &next.manifests).await {
                     Ok(targets) => {
                         let submit = Submission { targets, ..next };
@@ -110,9 +111,9 @@ impl SupervisorState {
         }
     }
 
-    /// Rejects queued operations that would wait forever because the open operation has no actor.
+    /// Rejects queued operations that would otherwise wait forever because the open operation has no actor.
     pub(super) fn reject_queued(&mut self, application: &str, open: OperationId) {
-        // The open operation may have finished by now, or its end may have been discarded.
+        // The open operation may have finished by now, or the message about its end may have been discarded.
         self.open = None;
         for submit in self.queues.remove(application).into_iter().flatten() {
             reject_submission(submit, open);

@@ -1,4 +1,4 @@
-//! Log compaction in short steps: periodically, and whenever the log has grown by about a tenth.
+//! Log compaction in short steps. It runs periodically and whenever the log has grown by about a tenth.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ impl SupervisorState {
                     return;
                 }
                 if let Err(error) = run_compaction(&shared, &writing, retention).await {
-                    // The next compaction retries. The next append reports a broken log.
+                    // The next compaction retries. If the log is broken, the next append reports it.
                     tracing::warn!(%error, "failed to compact the log");
                 }
             }
@@ -37,8 +37,8 @@ impl SupervisorState {
     }
 }
 
-/// Runs the compaction that is due. Steps alternate with groups of batches, so a group waits for at most one
-/// step.
+/// Runs the compaction that is due. Its steps alternate with groups of batches, so a group waits for at most
+/// one step.
 async fn run_compaction(
     shared: &EngineContext,
     writing: &Arc<Semaphore>,
@@ -48,7 +48,7 @@ async fn run_compaction(
         // The semaphore is never closed.
         let Ok(permit) = Arc::clone(writing).acquire_owned().await else { return Ok(()) };
         let now = shared.clock.now();
-        // The blocking call holds the permit because the call continues even if this task ends.
+        // The blocking call owns the permit because the call continues even if this task ends.
         let step = run_blocking(&shared.log, move |log| {
             let _permit = permit;
             log.compact_step(&keep, now)

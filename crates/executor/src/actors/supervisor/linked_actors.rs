@@ -1,5 +1,6 @@
-//! Actors that operations depend on: the log actor, and one actor per cluster. An actor that ends unexpectedly is
-//! restarted. If it keeps failing, its dependents end with the reason.
+//! Actors that operations depend on: the log actor, and one actor per cluster. If one of these actors ends
+//! unexpectedly, it is restarted. If it keeps failing, the operations that depend on it end with the failure
+//! as their reason.
 
 use std::sync::Arc;
 
@@ -18,7 +19,7 @@ use crate::clusters::ClusterHandle;
 use crate::error::EngineError;
 use crate::restarts::RESTART_WINDOW;
 
-/// Maximum number of restarts of a log or cluster actor within [`RESTART_WINDOW`].
+/// Maximum number of restarts of a log actor or cluster actor within [`RESTART_WINDOW`].
 const RESTARTS_MAX: usize = 5;
 
 impl SupervisorState {
@@ -69,7 +70,7 @@ impl SupervisorState {
         let (actor, _) = ClusterActor::spawn_linked(None, ClusterActor, arguments, myself.get_cell()).await?;
         self.actor_roles.insert(actor.get_id(), ActorRole::Cluster(destination.clone()));
         cluster.set_actor(Some(actor));
-        // Operations that started in the meantime don't have subscriptions either.
+        // Operations that have started since the actor failed don't have subscriptions either.
         for child in self.running.values().filter(|child| child.destination.as_ref() == Some(destination)) {
             let _ = child.actor.send_message(OperationMessage::Resubscribe);
         }
@@ -94,14 +95,14 @@ impl SupervisorState {
         Ok(())
     }
 
-    /// Changes the health rules, including the rules for objects that operations are already waiting for.
+    /// Changes the health rules, including those for the objects that operations are already waiting for.
     pub(super) fn set_health_rules(&self, rules: HealthRules) -> Result<(), EngineError> {
         self.check_can_start()?;
         self.shared.health.set(rules.clone());
         for (_, cluster) in self.shared.clusters.all() {
             cluster.send(ClusterMessage::SetHealthRules(rules.clone()));
         }
-        // The watches have evaluated objects with the old rules, and may have fetched fewer fields.
+        // The watches have evaluated objects using the old rules, and may have fetched fewer fields.
         for child in self.running.values() {
             let _ = child.actor.send_message(OperationMessage::Resubscribe);
         }
@@ -116,7 +117,8 @@ impl SupervisorState {
         reason: &str,
     ) {
         if self.is_stopping {
-            // The results of work in flight can't be recorded any more. A later resume observes them again.
+            // The results of work in flight can no longer be recorded. When the operations are resumed later,
+            // they observe these results again.
             return self.answer_waiters();
         }
         if self.shared.log_failure.get().is_some() {
@@ -133,7 +135,7 @@ impl SupervisorState {
             match &part {
                 ActorRole::Cluster(destination) => {
                     self.abort_operations_on(destination, &reason);
-                    // Later operations wait first, then fail with this reason.
+                    // Later operations first wait for this long and then fail with this reason.
                     wait = RESTART_WINDOW;
                 }
                 _ => return self.handle_log_failure(&reason),

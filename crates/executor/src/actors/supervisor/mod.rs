@@ -1,13 +1,14 @@
-//! The supervisor: all actors of the engine are linked to it. It starts actors, restarts failed actors as often as
-//! [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When it ends, all of them end.
+//! The supervisor, to which all of the engine's actors are linked. It starts actors, restarts failed actors
+//! as often as [`restarts`](crate::restarts) allows, and keeps track of waiting callers. When the supervisor
+//! ends, all actors end.
 //!
 //! | failed actor | consequence | consequence for its dependents |
 //! | --- | --- | --- |
 //! | an operation | continues from the log; after too many failures it is recorded as failed | – |
-//! | the log's actor | restarts; in the end the engine stops all work | operations with events in flight continue from the log |
+//! | the log's actor | restarts; after too many failures the engine stops all work | operations with events in flight continue from the log |
 //! | a cluster's actor | restarts | operations subscribe again; after too many failures they are recorded as failed |
 //!
-//! It never waits for the log: the results of reads return as messages.
+//! The supervisor never waits for the log: results of reads arrive as messages.
 
 mod admission;
 mod compaction;
@@ -175,7 +176,8 @@ impl Actor for Supervisor {
     }
 }
 
-/// Forwards a query to an operation. An operation that has just failed can't answer, because it is restarting.
+/// Forwards a query to an operation. An operation that has just failed can't reply, because it is being
+/// restarted.
 fn forward_query<T: Send + 'static>(
     operation: OperationId,
     actor: &ActorRef<OperationMessage>,
@@ -250,7 +252,7 @@ impl SupervisorState {
         }
     }
 
-    /// Returns the result of an operation without an actor. Returns any error other than
+    /// Returns the result of an operation that has no actor. Passes on any error other than
     /// [`EngineError::NotRunning`] unchanged.
     fn find_result(&self, operation: OperationId, error: EngineError) -> Result<Inspection, EngineError> {
         match error {
@@ -261,7 +263,7 @@ impl SupervisorState {
         }
     }
 
-    /// Returns the number of in-memory entries about operations: actors, submissions, recent results,
+    /// Returns the number of entries about operations in memory: actors, submissions, recent results,
     /// listeners and places in groups.
     fn entries(&self) -> usize {
         let counts = [
@@ -301,7 +303,7 @@ impl SupervisorState {
         self.finish_shutdown_if_empty();
     }
 
-    /// Handles an actor that has ended without a report, as requested.
+    /// Handles an actor that has ended without a report because it was asked to stop.
     fn handle_actor_end(&mut self, operation: OperationId) {
         self.abandon_operation(operation, || EngineError::ShuttingDown);
     }
@@ -319,7 +321,7 @@ impl SupervisorState {
 
     fn fail_all(&mut self, reason: &str) {
         tracing::error!(reason, "the operation log failed; all work stops until it is opened again");
-        // Queued calls must not reach the clusters any more, because their results can't be recorded.
+        // Queued calls must no longer reach the clusters, because their results can't be recorded.
         self.actor_roles.clear();
         self.reject_all_queued(|| EngineError::LogFailed { reason: reason.to_owned() });
         self.shared.log_actor.set_actor(None);
@@ -337,7 +339,7 @@ impl SupervisorState {
     fn shutdown(&mut self, reply: Reply<()>) {
         self.is_stopping = true;
         self.reject_all_queued(|| EngineError::ShuttingDown);
-        // Operations whose actor has failed are in the log.
+        // Operations whose actors have failed are in the log.
         let down: Vec<_> =
             self.running.iter().filter(|(_, child)| child.is_down).map(|(id, _)| *id).collect();
         down.into_iter()
@@ -349,7 +351,7 @@ impl SupervisorState {
         self.finish_shutdown_if_empty();
     }
 
-    /// Answers all waiting callers. Operations that are still stopping can't be recorded.
+    /// Replies to all waiting callers. Operations that are still stopping can't be recorded.
     fn answer_waiters(&mut self) {
         self.shutdown_replies.drain(..).for_each(|reply| drop(reply.send(Ok(()))));
     }

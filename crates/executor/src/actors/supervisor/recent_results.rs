@@ -1,5 +1,5 @@
-//! Results of the most recent operations, so that queries shortly after an operation finishes don't wait for
-//! the log.
+//! Results of the most recent operations. They let queries that arrive shortly after an operation has
+//! finished avoid waiting for the log.
 
 use std::collections::VecDeque;
 
@@ -9,10 +9,11 @@ use crate::actors::operation::Inspection;
 
 /// Maximum number of results.
 const RECENT_RESULTS_MAX: usize = 32;
-/// Maximum total number of resource results in all recent results. The newest result is never dropped.
+/// Maximum total number of resource results across all recent results. The newest result is never dropped.
 const RESOURCE_RESULTS_MAX: usize = 5_000;
 
-/// Results of the last operations of this process, for queries shortly after the operations finish.
+/// Results of the last operations of this process, for queries that arrive shortly after the operations have
+/// finished.
 #[derive(Default)]
 pub(crate) struct RecentResults(VecDeque<(OperationId, Inspection)>);
 
@@ -44,7 +45,7 @@ impl RecentResults {
         self.0.iter().find(|(known, _)| *known == operation).map(|(_, end)| end)
     }
 
-    /// Returns the result of an operation as of the time `now`.
+    /// Returns an operation's result as of the time `now`.
     pub(super) fn get_as_of(&self, operation: OperationId, now: Timestamp) -> Option<Inspection> {
         let Inspection { view, explanation } = self.find(operation)?;
         let explanation = explanation.clone().refresh(view, now);

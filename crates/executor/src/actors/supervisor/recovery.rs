@@ -1,6 +1,7 @@
-//! Operations read from the log: resumed operations, and operations whose actor has failed.
+//! Reads operations from the log, both to resume operations and to restart operations whose actors have
+//! failed.
 //!
-//! The time to read an operation is proportional to the length of its log. Reads therefore run in the
+//! The time needed to read an operation is proportional to the length of its log. Reads therefore run in the
 //! background, while the supervisor handles other messages.
 
 use std::error::Error;
@@ -46,7 +47,8 @@ impl SupervisorState {
         self.read_operation(myself, operation, ReadPurpose::Resume);
     }
 
-    /// Defers a message if its operation is being read. Otherwise returns the message.
+    /// Defers a message if the operation that it concerns is currently being read. Otherwise returns the
+    /// message.
     pub(super) fn defer(&mut self, message: SupervisorMessage) -> Option<SupervisorMessage> {
         let about = match &message {
             SupervisorMessage::Resume { operation, .. }
@@ -77,7 +79,7 @@ impl SupervisorState {
             if let ReadPurpose::Restart { delay, .. } = &purpose {
                 tokio::time::sleep(*delay).await;
             }
-            // The semaphore is never closed. Even if it were, there would only be more concurrent reads.
+            // The semaphore is never closed. Even if it were, the only effect would be more concurrent reads.
             let _permit = reads.acquire().await;
             let result = match &purpose {
                 ReadPurpose::Resume => read_resumable(&shared, operation).await,
@@ -113,7 +115,7 @@ impl SupervisorState {
         else {
             return;
         };
-        // The operation may have started and finished during the lookup.
+        // The operation may have started and finished while it was being looked up.
         let ended = self.recent_results.final_message(operation).map(str::to_owned);
         let resumed = match (self.check_can_start(), result, ended) {
             (Ok(()), _, _) if self.running.contains_key(&operation) => Ok(()),
@@ -138,8 +140,8 @@ impl SupervisorState {
         about.destination.as_ref().is_some_and(|destination| self.shared.clusters.get(destination).is_some())
     }
 
-    /// Handles a panic or an error of an actor. The actor's state in memory is lost, and a new actor continues from the
-    /// log.
+    /// Handles a panic or an error of an actor. The actor's in-memory state is lost, and a new actor
+    /// continues from the log.
     pub(super) fn handle_actor_failure(
         &mut self,
         myself: &ActorRef<SupervisorMessage>,
@@ -147,7 +149,7 @@ impl SupervisorState {
         error: &(dyn Error + Send + Sync + 'static),
     ) {
         if let Some(reason) = self.shared.log_failure.get().cloned() {
-            // The log has failed: the engine cannot continue.
+            // The log has failed, so the engine cannot continue.
             return self.fail_all(&reason);
         }
         if self.is_stopping {
@@ -182,8 +184,8 @@ impl SupervisorState {
         end_reason: Option<String>,
         result: Result<RecoveredOperation, EngineError>,
     ) {
-        // If there is no running entry, the log has failed or the engine is stopping, and all callers have
-        // been notified.
+        // If there is no running entry, the log has failed or the engine is stopping. All callers have then
+        // been notified already.
         let Some(child) = self.running.get(&operation).filter(|child| child.is_down) else { return };
         let restarts = child.restarts.clone();
         let started = match result {
@@ -209,7 +211,8 @@ impl SupervisorState {
     }
 }
 
-/// Reads an operation whose actor has failed, after its records in flight have been written.
+/// Reads an operation whose actor has failed. Waits until the operation's records in flight have been
+/// written.
 async fn read_settled(
     shared: &EngineContext,
     operation: OperationId,
@@ -229,7 +232,7 @@ async fn read_resumable(
     shared: &EngineContext,
     operation: OperationId,
 ) -> Result<RecoveredOperation, EngineError> {
-    // Look up the entry first: an operation that starts during the lookup is then either unknown or readable.
+    // Look up the entry first. An operation that starts during the lookup is then either unknown or readable.
     let entry = run_blocking(&shared.log, move |log| log.entry_as::<OperationEvent>(operation)).await;
     let loaded = load(shared, operation).await;
     if let Ok(driver) = &loaded
@@ -238,8 +241,8 @@ async fn read_resumable(
     {
         return Ok(RecoveredOperation { metadata: OperationMetadata::new(&header.request), driver: loaded? });
     }
-    // The summary outlives the records and determines whether an operation has finished. After a repair of
-    // the log, there may be a summary for an operation that has yet to end properly.
+    // The summary outlives the records and determines whether an operation has finished. After the log has
+    // been repaired, there may be a summary for an operation that has yet to end properly.
     let Some(entry) = entry? else { return Err(EngineError::UnknownOperation { operation }) };
     let summary = Summary::from(entry);
     if summary.finished_at.is_some() {

@@ -26,16 +26,16 @@ use crate::output::RunningHooks;
 use crate::restarts::Restarts;
 use crate::summary::Summary;
 
-/// Maximum number of concurrent reads of operations; each occupies a thread.
+/// Maximum number of operations that are read concurrently. Each read occupies a thread.
 pub(super) const CONCURRENT_READS_MAX: usize = 8;
 
 pub(super) type Reply<T> = RpcReplyPort<Result<T, EngineError>>;
 
-/// Messages to the supervisor from the engine and from the actors it has started.
+/// Message to the supervisor, from the engine or from an actor that the supervisor has started.
 pub(crate) enum SupervisorMessage {
     /// Start a new operation.
     Submit(Submission),
-    /// Open operations, for submissions that are waiting for them.
+    /// List of open operations, for the submissions that are waiting for it.
     OpenOperationsLoaded(Result<Vec<Summary>, LogError>),
     /// Resume an operation from the log.
     Resume { operation: OperationId, reply: Reply<()> },
@@ -45,7 +45,7 @@ pub(crate) enum SupervisorMessage {
         purpose: ReadPurpose,
         result: Result<RecoveredOperation, EngineError>,
     },
-    /// Reply when the operation has finished.
+    /// Reply once the operation has finished.
     Wait { operation: OperationId, reply: Reply<OperationView> },
     /// A user's request for a running operation.
     Request { operation: OperationId, input: Input, reply: Reply<()> },
@@ -67,7 +67,7 @@ pub(crate) enum SupervisorMessage {
     OpenOperationStuck { application: String, open: OperationId },
     /// An application has no open operation, so a queued operation can start.
     StartNext { application: String },
-    /// Report of an operation.
+    /// Report from an operation.
     Report(Report),
     /// Start an actor that operations depend on.
     StartLinkedActor(ActorRole),
@@ -100,20 +100,20 @@ pub(crate) struct SupervisorState {
     pub actor_roles: HashMap<ActorId, ActorRole>,
     /// Failures of the actors that operations depend on.
     pub restarts: BTreeMap<ActorRole, Restarts>,
-    /// Permit held while the log is written.
+    /// Permit that is held while the log is being written.
     pub write_permit: Arc<Semaphore>,
-    /// Background tasks; they end with the supervisor.
+    /// Background tasks, which end with the supervisor.
     pub tasks: JoinSet<()>,
-    /// Open operation of each application according to the log. Read on first use.
+    /// Open operation of each application, according to the log. Loaded on first use.
     pub open: Option<HashMap<String, OperationId>>,
     /// Submissions that are waiting for the list of open operations.
     pub waiting_submissions: Vec<Submission>,
-    /// Operations that are waiting for the open operation of their application.
+    /// Operations that are waiting for their application's open operation to finish.
     pub queues: HashMap<String, Queue>,
-    /// Operations that are being read so that they can resume.
+    /// Operations that are being read from the log in order to resume them.
     pub resuming: HashMap<OperationId, PendingResume>,
     pub recent_results: RecentResults,
-    /// Limits concurrent reads of operations.
+    /// Limits the number of concurrent reads of operations.
     pub reads: Arc<Semaphore>,
     pub is_stopping: bool,
     /// Callers to notify when all actors have stopped.
@@ -123,7 +123,7 @@ pub(crate) struct SupervisorState {
 pub(crate) struct Child {
     pub actor: ActorRef<OperationMessage>,
     pub application: String,
-    /// `None` for an operation whose first records are lost.
+    /// `None` for an operation whose first records were lost.
     pub destination: Option<Destination>,
     pub restarts: Restarts,
     /// True if the operation's actor has failed and hasn't restarted yet.
@@ -131,7 +131,7 @@ pub(crate) struct Child {
     pub waiters: Vec<Reply<OperationView>>,
 }
 
-/// Metadata of an operation that its log doesn't contain.
+/// Metadata of an operation, for an operation that isn't in the log yet.
 pub(crate) struct OperationMetadata {
     pub application: String,
     pub destination: Option<Destination>,
@@ -148,7 +148,7 @@ impl OperationMetadata {
     }
 }
 
-/// A request for a new operation, with the caller that is waiting for its acceptance.
+/// A request for a new operation, with the caller that is waiting for the operation to be accepted.
 pub(crate) struct Submission {
     pub operation: OperationId,
     pub request: Box<SyncRequest>,
@@ -156,9 +156,10 @@ pub(crate) struct Submission {
     /// Stored plan to execute.
     pub plan: Option<Box<StoredPlanRef>>,
     pub submitted: Option<Box<SubmittedManifests>>,
-    /// Behavior while the application has another open operation.
+    /// Policy for the case that the application has another open operation.
     pub if_open: ClaimConflictPolicy,
-    /// Manifests to store again after the submission was queued. Empty if the submission doesn't wait.
+    /// Manifests to store again after the submission has left the queue. Empty if the submission isn't
+    /// queued.
     pub manifests: Box<Targets>,
     pub reply: Reply<()>,
 }
@@ -181,10 +182,10 @@ pub(crate) enum ReadPurpose {
     Restart { delay: Duration, end_reason: Option<String> },
 }
 
-/// An operation that is being read so that it can resume.
+/// An operation that is being read from the log in order to resume it.
 pub(crate) struct PendingResume {
     pub reply: Reply<()>,
-    /// Resume only if this engine has a connection to its cluster.
+    /// Resume the operation only if this engine has a connection to the operation's cluster.
     pub if_connected: bool,
     /// Messages that are deferred until the operation has been read.
     pub deferred_messages: Vec<SupervisorMessage>,

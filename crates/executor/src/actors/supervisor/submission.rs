@@ -1,4 +1,4 @@
-//! New operations: an application has at most one open operation.
+//! Submission of new operations. An application has at most one open operation.
 
 use std::collections::HashMap;
 
@@ -35,9 +35,9 @@ impl SupervisorState {
         }
     }
 
-    /// Returns the open operation of an application. Reading the log for each submission would be too slow with
-    /// thousands of operations. Only this engine starts operations in its log, but other processes can record their
-    /// end.
+    /// Returns the open operation of an application from memory. Reading the log for each submission would be
+    /// too slow with thousands of operations. Only this engine starts operations in its log, but other
+    /// processes can record the end of an operation.
     fn find_open_operation(&self, application: &str) -> OpenOperation {
         match self.open.as_ref().map(|known| known.get(application)) {
             Some(None) => OpenOperation::None,
@@ -67,7 +67,7 @@ impl SupervisorState {
                 if let Some(Submission { reply, .. }) = submits.next() {
                     let _ = reply.send(Err(error.into()));
                 }
-                // The remaining submissions trigger a new read of the list themselves.
+                // Each of the remaining submissions triggers a new read of the list.
                 submits.for_each(|submit| drop(myself.send_message(SupervisorMessage::Submit(submit))));
                 return;
             }
@@ -96,7 +96,7 @@ impl SupervisorState {
         if let Err(error) = self.check_can_start() {
             return drop(reply.send(Err(error)));
         }
-        // The caller chose this id, so it may have submitted the operation before.
+        // The caller chose this id, so the caller may have submitted the operation before.
         if let Some(message) = self.recent_results.final_message(operation).map(str::to_owned) {
             let _ = reply.send(Err(EngineError::AlreadyFinished { operation, message }));
             return self.start_next(myself, &application);

@@ -1,4 +1,4 @@
-//! Services without a shared state directory, on one simulated cluster with virtual time.
+//! Tests services that don't share a state directory, on one simulated cluster with virtual time.
 
 use std::collections::BTreeSet;
 use std::sync::Mutex;
@@ -12,7 +12,7 @@ use tidegate_model::{Gvk, Timestamp};
 use super::*;
 use crate::claims::SERVICE_LEASE_DURATION;
 
-/// Connection of one service to the cluster. Tests can cut it.
+/// A service's connection to the cluster. Tests can cut it.
 struct Link {
     cluster: Arc<SimCluster>,
     is_cut: AtomicBool,
@@ -138,7 +138,7 @@ async fn a_service_that_cannot_renew_its_lease_stops_writing_before_another_one_
     let cluster = cluster();
     let (first, second) = (Service::new(&cluster, "a"), Service::new(&cluster, "b"));
     let mut held = first.acquire(false).await.unwrap();
-    // Only the Lease calls are cut off: the service's writes still reach the cluster.
+    // Only the Lease calls are cut off. The service's other writes still reach the cluster.
     let fenced = held.fence().wrap(Arc::clone(&cluster) as Arc<dyn Cluster>);
     fenced.put(config("before"), None).await.unwrap();
     let taken = second.lease();

@@ -1,6 +1,6 @@
 //! Simulation of an application's operations and their claims. Calls are delayed or their responses are lost,
-//! processes pause, crash and restart, clocks differ, and namespaces appear late. A seed determines each run.
-//! The simulation checks that at most one operation is active at any time and that every run ends.
+//! processes pause, crash and restart, clocks differ, and namespaces appear late. Each run is determined by a
+//! seed. The simulation checks that at most one operation is active at any time and that every run ends.
 
 mod scene;
 
@@ -22,7 +22,7 @@ use super::times::{CLAIM_COVERAGE, CLAIM_DURATION};
 
 /// Number of simulations in each test run.
 const SIMULATIONS: u64 = 3_000;
-/// Time in milliseconds after which all operations must have finished.
+/// Time in milliseconds by which all operations must have finished.
 const TIME_LIMIT: u64 = 1_800_000;
 
 type Work = Pin<Box<dyn Future<Output = Option<Result<ClaimEvent, CallError>>>>>;
@@ -31,11 +31,11 @@ type Work = Pin<Box<dyn Future<Output = Option<Result<ClaimEvent, CallError>>>>>
 struct Actor {
     if_taken: ClaimConflictPolicy,
     skew: i64,
-    /// The operation's keeper, or the release of its claim.
+    /// The operation's keeper, or the release of the operation's claim.
     work: Option<Work>,
     /// Recorded location of the operation's claim.
     recorded_location: Option<ClaimLocation>,
-    /// The operation's observations, which exist as long as its process.
+    /// The operation's observations, which are lost when its process ends.
     observations: ObservationStore,
     /// Start of the last successful renewal. `None` if the operation may not write.
     covered_since: Option<u64>,
@@ -105,7 +105,7 @@ impl Simulation {
         };
         for (who, begin) in begins.into_iter().enumerate() {
             scene.schedule(begin, Event::Start(who));
-            // A process may crash before anything has been recorded.
+            // A process may crash before anything is recorded.
             if scene.dice.happens(scene.faults.crashes) {
                 let after = begin + scene.dice.number_below(30_000);
                 scene.schedule(after, Event::Crash(who));
@@ -196,13 +196,13 @@ impl Simulation {
         }
     }
 
-    /// Checks the invariant: while one operation may write, no other operation may write, and no other claim can still
-    /// be valid.
+    /// Checks the invariant: while one operation may write, no other operation may write and no other claim
+    /// may still be valid.
     fn check_renewal(&mut self, who: usize, began: u64) {
         let now = self.with_scene(|scene| scene.now);
         let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap();
         if began + millis(CLAIM_COVERAGE) <= now {
-            // The response arrived too late, so no write is allowed before the next successful renewal.
+            // The response arrived too late, so writes aren't allowed until the next renewal succeeds.
             return;
         }
         for (other, actor) in self.actors.iter().enumerate().filter(|(other, _)| *other != who) {
@@ -336,7 +336,7 @@ fn simulate(seed: u64) -> (usize, usize) {
     (play.works, play.actors.iter().filter(|actor| actor.is_rejected).count())
 }
 
-/// Runs all simulations. `TIDEGATE_CLAIM_SEED=N` repeats a single one.
+/// Runs all simulations. `TIDEGATE_CLAIM_SEED=N` repeats a single simulation.
 #[test]
 fn no_two_operations_of_an_application_write_at_the_same_time() {
     if let Some(seed) = std::env::var("TIDEGATE_CLAIM_SEED").ok().and_then(|seed| seed.parse().ok()) {

@@ -14,10 +14,10 @@ use crate::claims::keeper::KeeperEnvironment;
 use crate::claims::record::Lease;
 
 /// Time in milliseconds after which no more faults occur. If faults continued, for example with every fifth
-/// response lost, no claim could be observed for long enough.
+/// response lost, claims could never be observed for long enough to expire.
 pub(super) const FAULTS_END: u64 = 600_000;
 
-/// Deterministic random numbers (splitmix64).
+/// Deterministic random number generator (splitmix64).
 pub(super) struct Dice(pub u64);
 
 impl Dice {
@@ -57,12 +57,12 @@ pub(super) enum Event {
     AnswerArrives(usize, u64, u32, Answer),
     /// An operation starts, or its process restarts.
     Start(usize),
-    /// The operation's work is done, or its end was requested.
+    /// The operation's work is done, or the operation was asked to end.
     WorkEnds(usize),
     Crash(usize),
 }
 
-/// Faults of the calls and processes in a simulation.
+/// Faults that occur in the calls and processes of a simulation.
 pub(super) struct Faults {
     pub slow: u64,
     pub lost: u64,
@@ -79,14 +79,14 @@ pub(super) struct Scene {
     pub calls: u64,
     pub leases: BTreeMap<ClaimLocation, Object>,
     pub versions: u64,
-    /// Time at which the application's namespace appears.
+    /// Time at which the application's namespace is created.
     pub home_created_at: u64,
     pub answers: BTreeMap<u64, Answer>,
-    /// Number of starts of each operation's process.
+    /// Number of times that each operation's process has been started.
     pub lives: Vec<u32>,
     pub news: VecDeque<(usize, ClaimEvent)>,
     pub renewals: VecDeque<(usize, u64)>,
-    /// Finished operations, if all operations share a log.
+    /// Finished operations. Set if all operations share a log.
     pub finished: Option<BTreeSet<String>>,
     /// True if events are printed.
     pub is_verbose: bool,
@@ -146,7 +146,7 @@ impl Scene {
     }
 }
 
-/// Environment of one operation.
+/// Environment of one simulated operation.
 pub(super) struct SimulatedEnvironment {
     pub scene: Arc<Mutex<Scene>>,
     pub index: usize,

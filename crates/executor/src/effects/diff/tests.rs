@@ -1,4 +1,4 @@
-//! Comparison of replaced objects on a simulated cluster.
+//! Tests the comparison of replaced objects, on a simulated cluster.
 
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -33,7 +33,7 @@ fn object(kind: &str, options: &str, more: &Value) -> Object {
     Object::try_from(object).unwrap()
 }
 
-/// A real server records its defaults as ours, as if the manifest contained them.
+/// A real server records its defaults as owned by this manager, as if the manifest contained them.
 async fn create(cluster: &SimCluster, mut object: Object) {
     let request = request();
     request.tracking.mark_manifest(&mut object, &request.application, &request.namespace);

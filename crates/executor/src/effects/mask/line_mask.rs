@@ -1,4 +1,4 @@
-//! Masks a text line by line, emitting each line before the next one arrives.
+//! Masks a text line by line. Each line is emitted before the next one arrives.
 
 use std::sync::Arc;
 
@@ -7,21 +7,22 @@ use super::{MASK, Mask};
 /// Number of preceding bytes that are searched together with a line, because a value can span lines. In any encoding,
 /// the beginning of a value that is shorter than [`PREFIX_BYTES`](super::PREFIX_BYTES) fits into this size.
 const CONTEXT_BYTES: usize = 96;
-/// The same limit inside a value that is known to continue. No encoding of a value is longer.
+/// Number of preceding bytes that are searched inside a value that is known to continue. No encoding of a
+/// value is longer than this.
 const OPEN_VALUE_CONTEXT_BYTES: usize = 64 * 1024;
 
 /// Masks the lines of a text one after the other. A value that spans lines is also masked in the following
-/// lines. The mask recognizes a value only once its beginning is complete. If a value starts at the very end
-/// of a line, a few of its characters may therefore remain visible.
+/// lines. A value is recognized only once its beginning is complete. If a value starts at the very end of a
+/// line, a few of its characters may therefore remain visible.
 #[derive(Clone, Debug)]
 pub struct LineMask {
     mask: Arc<Mask>,
-    /// End of the preceding text, unmasked.
+    /// Last bytes of the preceding text, unmasked.
     context: String,
 }
 
 impl LineMask {
-    /// Creates a mask for the beginning of a text.
+    /// Creates a mask that is positioned at the beginning of a text.
     pub fn new(mask: Arc<Mask>) -> Self {
         Self { mask, context: String::new() }
     }
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!(lines("", "nothing is secret"), "nothing is secret");
     }
 
-    /// Programs fold long values. No line may reveal a part of the value, regardless of the number of lines.
+    /// Programs fold long values. No line may reveal any part of the value, however many lines there are.
     #[test]
     fn a_folded_value_is_masked_in_all_its_lines() {
         let value: String = (0..400).map(|number| format!("{number:03}-")).collect();

@@ -1,5 +1,5 @@
-//! Property test: masks random values in random surrounding text, in every encoding, whole and split across
-//! lines. No character of the masked text may depend on the value.
+//! Property test that masks random values in random surrounding text, in every encoding, whole and split
+//! across lines. No character of the masked text may depend on the value.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use tidegate_model::Object;
 
 use super::{ANYWHERE_BYTES_MIN, MASK, Mask};
 
-/// An encoded text and the range of the value in it.
+/// An encoded text, and the range of the value within it.
 type EncodedText = (String, Range<usize>);
 
 fn encode_bytewise(parts: [&str; 3], encode: impl Fn(&str) -> String) -> EncodedText {

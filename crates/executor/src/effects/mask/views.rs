@@ -1,4 +1,4 @@
-//! Views of a text with encodings removed. Each byte keeps its position in the original. The mask can thus
+//! Decoded views of a text. Each byte of a view remembers its position in the original. The mask can thus
 //! search for values in the decoded text instead of searching for every possible encoding.
 //!
 //! ```text
@@ -6,25 +6,27 @@
 //!           (escapes may span lines)                                    (encoded line breaks)
 //! ```
 //!
-//! Each decoding step is optional. The cost of each view is proportional to the text, and the number of views
-//! is bounded.
+//! Each decoding step is optional. The size of each view is proportional to the size of the text, and the
+//! number of views is bounded.
 
 use std::ops::Range;
 
-/// Minimum length of a base64 run that can contain a value worth searching for.
+/// Minimum length of a base64 run that can contain a value worth masking.
 const BASE64_CHARS_MIN: usize = 6;
 
 /// A decoded view of a text.
 #[derive(Clone, Debug, Default)]
 pub(super) struct View {
     pub bytes: Vec<u8>,
-    /// Range of each byte in the original text.
+    /// Range in the original text from which each byte was decoded.
     origins: Vec<Range<usize>>,
-    /// True if lines were joined, so that adjacent bytes may not be adjacent in the original.
+    /// True if lines were joined, so that bytes that are adjacent in the view may not be adjacent in the
+    /// original.
     pub has_joined_lines: bool,
 }
 
-/// Calls `show` with each distinct view of a text, one at a time, because each is as large as several texts.
+/// Calls `show` with each distinct view of a text. Only one view exists at a time, because each is as large
+/// as several copies of the text.
 pub(super) fn for_each_view(text: &str, show: &mut dyn FnMut(&View)) {
     let plain = View::from_text(text);
     if let Some(joined) = plain.without_whitespace() {
@@ -33,7 +35,7 @@ pub(super) fn for_each_view(text: &str, show: &mut dyn FnMut(&View)) {
     show_decoded(&plain, show);
 }
 
-/// Shows a view, and the same view without percent signs and backslashes.
+/// Passes on a view, and then the same view without percent signs and backslashes.
 fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
     show_joined(view, true, show);
     if view.bytes.contains(&b'%') {
@@ -46,18 +48,18 @@ fn show_decoded(view: &View, show: &mut dyn FnMut(&View)) {
         show_joined(&view.decode(form), false, show);
     }
     if view.bytes.contains(&b'\\') {
-        // A quoted text may be quoted again.
+        // A quoted text may have been quoted again.
         let once = view.decode(decode_escape);
         show_joined(&once.decode(decode_escape), true, show);
         show_joined(&once, true, show);
     }
 }
 
-/// Shows a view, the view without line breaks, and the base64 content of both.
+/// Passes on a view, the view without line breaks, and the base64 content of both.
 fn show_joined(view: &View, may_be_packed: bool, show: &mut dyn FnMut(&View)) {
     for view in [Some(view), view.without_whitespace().as_ref()].into_iter().flatten() {
         show(view);
-        // A value can start at any offset of the encoded text, and the encoded text can start anywhere among
+        // A value can start at any offset of the encoded text. The encoded text can start anywhere among
         // other letters.
         for skipped in (0..4).filter(|_| may_be_packed) {
             let unpacked = view.decode_base64(skipped);
@@ -75,14 +77,14 @@ impl View {
         Self { bytes: text.as_bytes().to_vec(), origins, has_joined_lines: false }
     }
 
-    /// Returns the range in the original text that these bytes of the view come from.
+    /// Returns the range in the original text from which the given bytes of the view were decoded.
     pub fn original_range(&self, bytes: Range<usize>) -> Option<Range<usize>> {
         let last = bytes.end.checked_sub(1)?;
         Some(self.origins.get(bytes.start)?.start..self.origins.get(last)?.end)
     }
 
-    /// Decodes a view character by character. `sign` returns the length of an encoded character and the bytes
-    /// that it represents.
+    /// Decodes a view character by character. For an encoded character, `sign` returns its length and the
+    /// bytes that it represents.
     fn decode(&self, sign: impl Fn(&[u8]) -> Option<(usize, Vec<u8>)>) -> Self {
         let mut read = Self { has_joined_lines: self.has_joined_lines, ..Self::default() };
         let mut at = 0;
@@ -110,7 +112,7 @@ impl View {
         self.bytes.contains(&b'\n').then(|| Self { has_joined_lines: true, ..self.decode(blank) })
     }
 
-    /// Decodes all base64 runs of either alphabet after skipping `skipped` characters.
+    /// Decodes all base64 runs of either alphabet, skipping the first `skipped` characters of each run.
     fn decode_base64(&self, skipped: usize) -> Self {
         let mut unpacked = Self { has_joined_lines: self.has_joined_lines, ..Self::default() };
         let mut at = 0;
@@ -126,7 +128,7 @@ impl View {
         unpacked
     }
 
-    /// Decodes one run, followed by a byte that doesn't occur in any value.
+    /// Decodes one run, and appends a byte that doesn't occur in any value.
     fn decode_base64_run(&self, run: Range<usize>, into: &mut Self) {
         let chars = self.bytes.get(run.clone()).unwrap_or_default();
         let (mut held, mut bits) = (0_u32, 0_u32);

@@ -1,4 +1,4 @@
-//! Tests of applies that take over fields, on a simulated cluster.
+//! Tests applies that take over fields, on a simulated cluster.
 
 use serde_json::{Value, json};
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -26,7 +26,7 @@ async fn apply_as(cluster: &SimCluster, manager: &str, object: Object) -> Object
     cluster.apply_as(manager, request).await.unwrap().object
 }
 
-/// Creates the task of a plan that was made when the object was `live`.
+/// Creates a task as it would appear in a plan that was made when the object was `live`.
 fn task(live: &Object) -> Task {
     Task {
         phase: Phase::Sync,
@@ -102,7 +102,8 @@ async fn an_interrupted_takeover_is_completed() {
     assert_eq!(sync(&cluster, &task(&live), true).await, json!({"kept": "1"}));
 }
 
-/// The plan may be hours old. An object with another mark is applied, but none of its fields are taken over.
+/// The plan may be hours old. If an object now has another application's mark, it is applied, but none of its
+/// fields are taken over.
 #[tokio::test(start_paused = true)]
 async fn no_fields_are_taken_over_from_an_object_with_another_owner() {
     let both = json!({"kept": "1", "gone": "1"});
@@ -111,7 +112,7 @@ async fn no_fields_are_taken_over_from_an_object_with_another_owner() {
     let live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     apply_as(&cluster, ARGO_CD, config_map(both.clone(), "other")).await;
     assert_eq!(sync(&cluster, &task(&live), false).await, both);
-    // Another object has taken the same name.
+    // Another object now has the same name.
     let cluster = self::cluster();
     let mut live = apply_as(&cluster, ARGO_CD, config_map(both.clone(), "shop")).await;
     live.metadata_mut().insert("uid".to_owned(), "another".into());

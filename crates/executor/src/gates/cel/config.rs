@@ -1,4 +1,4 @@
-//! Configuration of `cel` gates: a condition on objects.
+//! Configuration of `cel` gates, which require a condition on objects to be true.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::object_watches::Selection;
 /// Maximum number of characters of an expression in messages.
 const EXPRESSION_CHARS_MAX: usize = 200;
 
-/// A selection of objects, and an expression that must be true for each object.
+/// A selection of objects, and an expression that must be true for each of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct CelGate {
@@ -23,7 +23,7 @@ pub struct CelGate {
     /// Namespace. [default: all namespaces, and cluster-scoped objects]
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub namespace: String,
-    /// Name of the object; alternative to `labels`.
+    /// Name of the object. Alternative to `labels`.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
     /// Labels of the objects. The expression must be true for all matching objects, and at least one object must match.
@@ -44,7 +44,7 @@ pub(super) struct CompiledGate {
     message: Option<Condition>,
     /// The expression as shown in messages.
     expression_text: String,
-    /// Description of the selected objects, for messages while none of them exists.
+    /// Description of the selected objects, for messages while no such object exists.
     objects_text: String,
 }
 
@@ -107,7 +107,7 @@ impl CelGate {
 }
 
 impl CompiledGate {
-    /// Returns the reason why the objects don't satisfy the condition. `None` if they do.
+    /// Returns the reason why the objects don't meet the condition. `None` if they do.
     pub fn unmet_reason<'a>(&self, objects: impl Iterator<Item = &'a Object>) -> Option<String> {
         let mut objects = objects.peekable();
         if objects.peek().is_none() {
@@ -138,7 +138,7 @@ fn is_plain_name(text: &str) -> bool {
     !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '-'))
 }
 
-/// Shortens a text to one line.
+/// Shortens a text to a single line.
 fn shorten(text: &str) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= EXPRESSION_CHARS_MAX {

@@ -1,5 +1,5 @@
 //! `cel:NAME` gates, which require an expression to be true for objects in the operation's cluster. The
-//! engine watches the objects instead of polling them.
+//! engine watches the objects rather than polling them.
 
 mod config;
 mod object_watches;
@@ -14,8 +14,8 @@ pub(crate) use self::object_watches::{ClusterConnection, ObjectWatches};
 /// Prefix of the names of gates with an expression.
 pub(crate) const CEL_PREFIX: &str = "cel:";
 
-/// Reports the result of the expression, now and after each change to the objects, for as long as the future
-/// is polled.
+/// Reports the result of the expression, both now and after each change to the objects, for as long as the
+/// future is polled.
 pub(super) async fn watch_gate(
     gate: &CelGate,
     objects: &ObjectWatches,
@@ -39,7 +39,8 @@ pub(super) async fn watch_gate(
     }
 }
 
-/// Evaluates a view. `None` if there is no view yet. An expression can be slow, so it runs on a blocking thread.
+/// Evaluates a view. `None` if there is no view yet. Evaluating an expression can be slow, so it runs on a
+/// blocking thread.
 async fn evaluate_view(demand: &CompiledGate, view: View) -> Option<Verdict> {
     let shown = match view {
         View::Pending => return None,

@@ -1,5 +1,5 @@
-//! Watched objects in a cluster. Gates that select the same objects share one watch, which stays open as long
-//! as any of these gates exists.
+//! Watches of objects in a cluster, for gates. Gates that select the same objects share one watch, which
+//! stays open for as long as any of these gates exists.
 
 use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
@@ -11,7 +11,8 @@ use tidegate_cluster::{Cluster, ClusterError, ErrorKind, Scope, WatchEvent};
 use tidegate_model::{Destination, Object};
 use tokio::sync::{Semaphore, watch};
 
-/// Delay before a watch that ended or failed is opened again. Doubled up to [`RETRY_MAX`] until a watch succeeds.
+/// Delay before a watch that ended or failed is opened again. It doubles, up to [`RETRY_MAX`], until a watch
+/// succeeds.
 const RETRY_MIN: Duration = Duration::from_millis(100);
 /// Maximum delay before a watch is opened again.
 const RETRY_MAX: Duration = Duration::from_secs(30);
@@ -19,7 +20,7 @@ const RETRY_MAX: Duration = Duration::from_secs(30);
 /// Selection of objects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Selection {
-    /// Kind, and namespace if the selection is restricted to a namespace.
+    /// Kind, and the namespace if the selection is restricted to one.
     pub scope: Scope,
     /// Required name.
     pub name: Option<String>,
@@ -34,7 +35,7 @@ impl Selection {
     }
 }
 
-/// Namespace and name of an object of a kind that is clear from the context.
+/// Namespace and name of an object whose kind is clear from the context.
 pub(super) type Place = (String, String);
 
 /// Result of a watch.
@@ -43,7 +44,7 @@ pub(super) enum View {
     /// The first list has not arrived yet.
     #[default]
     Pending,
-    /// The objects can't be read, for this reason.
+    /// The objects can't be read, for the contained reason.
     Unreadable(String),
     /// Selected objects that exist, by namespace and name.
     Listed(BTreeMap<Place, Arc<Object>>),
@@ -51,7 +52,7 @@ pub(super) enum View {
 
 type Key = (Destination, Selection);
 
-/// An engine's watches for gates.
+/// An engine's object watches for gates.
 #[derive(Clone, Default)]
 pub(crate) struct ObjectWatches(Arc<Mutex<BTreeMap<Key, watch::Sender<View>>>>);
 
@@ -60,15 +61,15 @@ pub(crate) struct ObjectWatches(Arc<Mutex<BTreeMap<Key, watch::Sender<View>>>>);
 pub(crate) struct ClusterConnection {
     /// Destination of the cluster in requests.
     pub destination: Destination,
-    /// Cluster on which watches are opened.
+    /// Cluster on which the watches are opened.
     pub cluster: Arc<dyn Cluster>,
-    /// Limits concurrent calls. Opening a watch counts as a call, an open watch doesn't.
+    /// Limits concurrent calls. Opening a watch counts as a call, but an open watch doesn't.
     pub permits: Arc<Semaphore>,
 }
 
 impl ObjectWatches {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, watch::Sender<View>>> {
-        // Every change under the lock is a single operation, so a panic leaves no partial state.
+        // Every change under the lock is a single operation, so a panic can't leave a partial change behind.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -108,7 +109,7 @@ impl ObjectWatches {
         receiver
     }
 
-    /// Removes a watch unless a new subscriber has arrived in the meantime.
+    /// Removes a watch unless it has gained a new subscriber in the meantime.
     fn remove_if_unused(&self, key: &Key, sender: &watch::Sender<View>) -> bool {
         let mut watches = self.lock();
         let is_over = sender.is_closed();

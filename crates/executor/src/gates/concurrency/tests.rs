@@ -1,5 +1,5 @@
-//! Property test: operations request places, receive them, record them late, give them up, and are killed, in
-//! any order.
+//! Property test in which operations request places, receive them, record them late, give them up, and are
+//! killed, in any order.
 
 use std::sync::Arc;
 
@@ -20,22 +20,22 @@ fn group_set(groups: &[&str]) -> BTreeSet<String> {
 /// State of an operation from the point of view of its actor.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Actor {
-    /// Places that its waiting wave needs.
+    /// Places that the actor's waiting wave needs.
     wanted: Option<BTreeSet<String>>,
-    /// Places in its state.
+    /// Places in the actor's state.
     places: BTreeSet<String>,
 }
 
-/// Groups and the operations that use them.
+/// Concurrency groups, and the operations that use them.
 struct Scene {
     groups: Groups,
     limits: BTreeMap<&'static str, usize>,
     actors: Vec<Actor>,
     /// Places of each actor in its log, which survive a restart.
     log: Vec<BTreeSet<String>>,
-    /// Verdicts that were reported but not processed yet.
+    /// Verdicts that were reported but haven't been processed yet.
     inbox: Arc<Mutex<Vec<(usize, String, Verdict)>>>,
-    /// Waiting operations in order of their requests.
+    /// Waiting operations, in the order of their requests.
     order: Vec<usize>,
 }
 
@@ -154,7 +154,7 @@ impl Scene {
         }
     }
 
-    /// Runs the scene until all operations have given up their places, so every request must succeed.
+    /// Runs the scene until all operations have given up their places. Every request must therefore succeed.
     fn drain(&mut self) {
         for _ in 0..self.actors.len() * 4 {
             for who in 0..self.actors.len() {

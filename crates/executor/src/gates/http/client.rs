@@ -15,13 +15,13 @@ use serde::Deserialize;
 
 use super::config::EndpointRequest;
 
-/// Maximum size of a response in bytes. A response contains only a yes or no, and optionally a reason.
+/// Maximum size of a response in bytes. A response contains only a yes or no, and an optional reason.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
-/// Maximum number of characters of an endpoint's reason.
+/// Maximum number of characters in the reason that an endpoint returns.
 const REASON_CHARS_MAX: usize = 300;
-/// Maximum time to connect, regardless of the timeout for the response.
+/// Maximum time to establish a connection, regardless of the timeout for the response.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Replacement for secrets in an endpoint's messages.
+/// Replacement for secrets in messages from an endpoint.
 const SECRET_MASK: &str = "***";
 
 /// Result of a request.
@@ -29,9 +29,9 @@ const SECRET_MASK: &str = "***";
 pub(super) enum EndpointAnswer {
     /// The wave may start.
     Allowed,
-    /// The wave must not start, for this reason.
+    /// The wave must not start, for the contained reason.
     Denied(String),
-    /// The response wasn't usable, for this reason.
+    /// The response wasn't usable, for the contained reason.
     Unusable(String),
 }
 
@@ -41,11 +41,11 @@ type TlsClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 #[derive(Default)]
 pub(crate) struct HttpClient {
     plain: OnceLock<Client<HttpConnector, Full<Bytes>>>,
-    /// Created on first use, because it loads the trusted certificates of the system.
+    /// Created on first use, because this loads the system's trusted certificates.
     tls: OnceLock<Result<TlsClient, String>>,
 }
 
-/// Structured response of an endpoint. All other fields are ignored.
+/// Structured response from an endpoint. All other fields are ignored.
 #[derive(Deserialize)]
 struct AnswerBody {
     allowed: bool,
@@ -137,7 +137,7 @@ fn build_request(question: &EndpointRequest) -> Result<(Request<Full<Bytes>>, Ve
     Ok((request, secrets))
 }
 
-/// Returns the response's status and body. The error message completes a sentence that starts with the
+/// Returns the status and body of the response. The error message completes a sentence that starts with the
 /// endpoint's name.
 async fn fetch<C>(
     client: &Client<C, Full<Bytes>>,
@@ -180,7 +180,7 @@ fn parse_answer(endpoint: &str, status: StatusCode, body: &[u8]) -> EndpointAnsw
     if status != StatusCode::OK {
         return EndpointAnswer::Unusable(format!("{endpoint} answered {status}"));
     }
-    // Parsing a list would assign its items to the fields in order.
+    // When a list is parsed, its items would be assigned to the fields in order.
     let answer =
         body.trim_ascii_start().starts_with(b"{").then(|| serde_json::from_slice::<AnswerBody>(body));
     match answer {
@@ -207,7 +207,7 @@ fn shorten_message(message: &str) -> String {
     line.chars().take(REASON_CHARS_MAX).chain(['…']).collect()
 }
 
-/// Masks secrets, because an endpoint may quote the request.
+/// Masks secrets, because an endpoint may quote the request in its response.
 fn mask_secrets(reason: String, secrets: &[String]) -> String {
     let secrets = secrets.iter().filter(|secret| !secret.is_empty());
     secrets.fold(reason, |reason, secret| reason.replace(secret.as_str(), SECRET_MASK))

@@ -17,7 +17,7 @@ use crate::gates::gate_subject::GateSubject;
 
 /// Default timeout.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Maximum timeout. It is short so that a hanging endpoint is noticed.
+/// Maximum timeout. It is short, so that a hanging endpoint is noticed.
 const TIMEOUT_MAX: Duration = Duration::from_secs(60);
 /// Default interval.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(30);
@@ -74,7 +74,7 @@ pub struct HeaderSource {
     /// Environment variable of the process that sends the request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub env: Option<String>,
-    /// File that is read again for each request.
+    /// File that contains the value. It is read again for each request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub file: Option<String>,
     /// Prefix of the value, such as `Bearer `.
@@ -90,12 +90,12 @@ impl fmt::Debug for HeaderSource {
     }
 }
 
-/// A prepared request that the client can send repeatedly.
+/// A prepared request, which the client can send repeatedly.
 #[derive(Clone, Debug)]
 pub(crate) struct EndpointRequest {
     pub method: Method,
     pub url: Uri,
-    /// Name of the endpoint in messages, without path and query because they may contain secrets.
+    /// Name of the endpoint in messages. Omits the path and query, because they may contain secrets.
     pub endpoint: String,
     pub headers: Vec<(HeaderName, HeaderSource)>,
     pub body: Bytes,
@@ -204,7 +204,7 @@ impl HeaderSource {
         }
     }
 
-    /// Returns the current value and its secret part. Error messages don't quote them.
+    /// Returns the current value and its secret part. Error messages don't quote either of them.
     pub(crate) fn read(&self) -> Result<(HeaderValue, String), String> {
         let secret = match (&self.value, &self.env, &self.file) {
             (Some(value), ..) => value.clone(),

@@ -1,5 +1,5 @@
-//! `http:NAME` gates: an endpoint decides whether a wave may start. The engine polls the endpoint while the
-//! wave is waiting. Only an unambiguous yes opens the gate.
+//! `http:NAME` gates, for which an endpoint decides whether a wave may start. The engine polls the endpoint
+//! while the wave is waiting. Only an unambiguous yes opens the gate.
 
 mod client;
 mod config;
@@ -24,7 +24,7 @@ const RETRY_MAX: Duration = Duration::from_secs(300);
 /// Delay after the first unusable response. It doubles with each additional unusable response.
 const RETRY_MIN: Duration = Duration::from_secs(2);
 
-/// Reports the endpoint's answers for as long as the future is polled.
+/// Reports the endpoint's verdicts for as long as the future is polled.
 pub(super) async fn poll_gate(
     subject: &GateSubject,
     gate: &HttpGate,
@@ -40,7 +40,7 @@ pub(super) async fn poll_gate(
     }
 }
 
-/// Polls the endpoint. Polling continues after a yes, because other gates can block the wave for a long time.
+/// Polls the endpoint. Polling continues after a yes, because other gates may block the wave for a long time.
 async fn poll_endpoint<A: Future<Output = EndpointAnswer>>(
     question: &EndpointRequest,
     seed: impl std::hash::Hash,

@@ -1,4 +1,4 @@
-//! Endpoints with good, bad, late, oversized and missing responses, through pipes and with virtual time.
+//! Tests endpoints with good, bad, late, oversized and missing responses, using pipes and virtual time.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -86,8 +86,8 @@ async fn serve(mut server: DuplexStream, answer: EndpointBehavior, got: Arc<Mute
     }
 }
 
-/// Sends a request to an endpoint with this behavior. Returns the result and the request that the endpoint
-/// received.
+/// Sends a request to an endpoint that behaves in the given way. Returns the result and the request that the
+/// endpoint received.
 async fn send_to_endpoint(question: &EndpointRequest, answer: EndpointBehavior) -> (EndpointAnswer, String) {
     let got = Arc::new(Mutex::new(String::new()));
     let connector = tower::service_fn({

@@ -1,4 +1,4 @@
-//! A small server that applies patches according to the documentation of API servers.
+//! A small server that applies patches according to the API server documentation.
 
 use serde_json::{Map, Value};
 
@@ -7,7 +7,7 @@ use crate::patch::{JSON_MERGE, Patch, schema};
 
 type Fields = Map<String, Value>;
 
-/// Returns `current` after applying the patch.
+/// Returns `current` with the patch applied.
 pub(super) fn apply_patch(current: &Value, patch: &Patch, gvk: &tidegate_model::Gvk) -> Value {
     if patch.content_type == JSON_MERGE {
         return apply_json_merge(current, &patch.body);
@@ -94,7 +94,7 @@ fn merge_items(current: &mut Vec<Value>, patch: &[Value], key: &str, of: &TypeSc
     }
 }
 
-/// Returns the items in `order` in that order. Each other item follows its predecessor.
+/// Returns the items in `order` in that order. Every other item stays behind its predecessor.
 fn order_items(list: &[Value], order: &[Value], key: Option<&str>) -> Vec<Value> {
     let name = |item: &Value| key.map_or_else(|| item.clone(), |key| item[key].clone());
     let place = |item: &Value| order.iter().position(|wanted| name(wanted) == name(item));

@@ -164,7 +164,7 @@ fn check_contained(object: &Value, manifest: &Value, merge: Merge, of: &TypeSche
     }
 }
 
-/// Returns the exact result that is expected from the patch.
+/// Returns the exact result that the patch is expected to have.
 fn expected_result(
     original: &Value,
     modified: &Value,
@@ -215,7 +215,7 @@ fn expected_result(
     }
 }
 
-/// Returns the value with its lists sorted, if other managers may have items in them.
+/// Returns the value, with those lists sorted in which other managers may have items.
 fn sort_lists(value: &Value, merge: Merge, of: &TypeSchema) -> Value {
     match (value, merge) {
         (Value::Object(fields), _) => fields

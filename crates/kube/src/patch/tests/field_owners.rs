@@ -1,4 +1,4 @@
-//! Tests of the last-applied annotation, and of the transfer of fields from another manager.
+//! Tests the last-applied annotation, and the transfer of fields from another manager.
 
 use serde_json::{Value, json};
 use tidegate_model::Object;
@@ -35,7 +35,8 @@ fn the_limit_counts_all_annotations() {
             "metadata": {"name": "a", "annotations": {"other": "x".repeat(bytes)}},
         })))
     };
-    // The other annotation counts twice: once on its own, and once in the manifest inside our annotation.
+    // The other annotation counts twice: once on its own, and once in the manifest inside Tidegate's
+    // annotation.
     let fixed = LAST_APPLIED.len() + "other".len() + with(0).unwrap().len();
     let most = (262_144 - fixed) / 2;
     assert!(with(most).is_ok());
@@ -99,8 +100,8 @@ fn fields_of_another_manager_become_ours() {
     }
 }
 
-/// Argo CD applies in either mode, to objects that kubectl may have created. All fields of these managers
-/// must be transferred to us at once.
+/// Argo CD applies objects in either mode, including objects that kubectl may have created. All fields of
+/// these managers must be transferred to Tidegate at once.
 #[test]
 fn fields_of_several_managers_become_ours() {
     let names = |names: &[&str]| -> Vec<String> { names.iter().map(|name| (*name).to_owned()).collect() };

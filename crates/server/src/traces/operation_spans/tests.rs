@@ -1,4 +1,4 @@
-//! Tests with an operation's recorded events and the resulting spans.
+//! Tests that compare an operation's recorded events with the resulting spans.
 
 use std::collections::BTreeSet;
 
@@ -81,7 +81,7 @@ fn completed_event(task: u32, phase: OperationPhase, message: &str, millis: i64)
     OperationEvent::TaskCompleted { task: TaskId(task), phase, message: message.to_owned(), at: at(millis) }
 }
 
-/// The server fails in the first attempt and is healthy in the second.
+/// In these events, the server fails in the first attempt and is healthy in the second.
 fn sample_events() -> Vec<OperationEvent> {
     let mut request = tidegate_model::SyncRequest::new("shop", "shop", Destination::Simulated);
     request.revision = "abc".to_owned();
@@ -182,7 +182,7 @@ fn an_operation_consists_of_phases_waves_and_tasks() {
         ("sync / #1 Sync / #1 wave 0", 6_100, 6_400, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 0 / #1 create ConfigMap settings", 6_100, 6_300, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 1", 6_500, 9_000, "Failed", failed),
-        // The event doesn't have its own time. The object was deleted before the next known time.
+        // The event doesn't have its own time. The object was deleted before the next event that has one.
         ("sync / #1 Sync / #1 wave 1 / #1 prune Secret old", 6_600, 9_000, "Succeeded", None),
         ("sync / #1 Sync / #1 wave 1 / #1 apply Pod server", 6_700, 9_000, "Failed", Some("no such image")),
         ("sync / #2 Sync", 10_100, 12_000, "Succeeded", None),
@@ -222,9 +222,9 @@ fn the_same_log_gives_the_same_spans_and_a_partial_log_fewer() {
         spans_of(events).iter().map(|span| otlp::encode_span(id, span)).collect::<Vec<_>>()
     };
     assert_eq!(json(&all), json(&all));
-    // An open operation doesn't have spans yet; they are sent when it ends.
+    // An open operation doesn't have spans yet. They are sent when it ends.
     assert!(json(&all[..all.len() - 1]).is_empty());
-    // If the first events were compacted, the remaining spans are the same.
+    // Compacting the first events does not change the remaining spans.
     let driver = Driver::recover(None, all.clone()).unwrap();
     let rest = build_spans(driver.state(), &all[26..], None);
     let later = describe_spans(&spans_of(&all)).split_off(11);

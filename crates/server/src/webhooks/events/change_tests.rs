@@ -1,4 +1,4 @@
-//! Events of repositories, branches and pull requests, as documented by the providers.
+//! Events for repositories, branches and pull requests, as documented by the providers.
 
 use tidegate_application::webhook_events::{ChangeSubject, RepositoryChange, ScmService};
 
@@ -94,7 +94,7 @@ fn gitlab_events_are_parsed() {
 }
 
 /// Documented at <https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/#Pull-request-events>,
-/// and the page of the same name for Bitbucket Data Center.
+/// and on the page of the same name for Bitbucket Data Center.
 #[test]
 fn bitbucket_and_bitbucket_server_events_are_parsed() {
     let body = r#"{"pullrequest": {"id": 1}, "repository": {"full_name": "org/shop", "links": {"html": {"href": "https://bitbucket.org/org/shop"}}}}"#;
@@ -153,7 +153,7 @@ fn azure_devops_events_are_parsed() {
     }
 }
 
-/// Pushes also affect generators that use branches.
+/// Pushes also affect generators that read branches.
 #[test]
 fn pushes_are_changes_for_branch_generators() {
     let push = r#"{"ref": "refs/heads/main", "before": "1", "repository": {"html_url": "https://example.com/org/shop"}}"#;
@@ -183,7 +183,7 @@ fn pushes_are_changes_for_branch_generators() {
     }
 }
 
-/// A truncated body must be reported rather than silently ignored.
+/// A truncated body must be reported instead of being ignored silently.
 #[test]
 fn a_truncated_body_is_an_error() {
     for (provider, event) in [

@@ -1,4 +1,4 @@
-//! Events of pull requests, and of the creation and removal of repositories.
+//! Events for pull requests, and for the creation and removal of repositories.
 
 use serde::Deserialize;
 use tidegate_application::webhook_events::{ChangeSubject, RepositoryChange, ScmService};
@@ -10,8 +10,8 @@ use super::{
 };
 use crate::problem::Problem;
 
-/// Pull request actions that affect generators, because they change the pull request's existence, its commit,
-/// or the fields that filters test. Reviews and comments have no effect.
+/// Pull request actions that affect generators, because they create or close the pull request, or change its
+/// commit or the fields that filters use. Reviews and comments have no effect.
 const GITHUB_PULL_REQUEST_ACTIONS: [&str; 10] = [
     "opened",
     "closed",
@@ -32,7 +32,7 @@ const BITBUCKET_SERVER_PULL_REQUEST_EVENTS: [&str; 6] =
 const GITLAB_PROJECT_EVENTS: [&str; 5] =
     ["project_create", "project_destroy", "project_rename", "project_transfer", "project_update"];
 
-/// Returns the changes reported by an event other than a push.
+/// Returns the changes reported by any event other than a push.
 pub(super) fn parse_changes(sender: &Sender, body: &[u8]) -> Result<Vec<RepositoryChange>, Problem> {
     let name = sender.event.as_str();
     let news = match sender.provider {
@@ -96,7 +96,7 @@ struct GitLabMergeRequest {
     object_attributes: GitLabAttributes,
 }
 
-/// A merge request. In a system hook, the action may be missing.
+/// A merge request. The action may be missing in a system hook.
 #[derive(Deserialize)]
 struct GitLabAttributes {
     #[serde(default)]
@@ -111,7 +111,7 @@ impl GitLabMergeRequest {
     }
 }
 
-/// System hook that a GitLab server sends about any of its projects.
+/// A system hook, which a GitLab server sends for all of its projects.
 #[derive(Deserialize)]
 struct GitLabSystemEvent {
     #[serde(default)]

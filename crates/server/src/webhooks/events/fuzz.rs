@@ -1,4 +1,4 @@
-//! Malformed bodies from any provider are rejected or parsed, but never cause a panic.
+//! Malformed bodies from any provider are parsed or rejected, but never cause a panic.
 
 use serde_json::Value;
 use tidegate_application::push_events::{PushEvent, WebhookChanges};

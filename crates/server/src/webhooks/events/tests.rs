@@ -8,7 +8,7 @@ fn parse_webhook(provider: Provider, event: &str, body: &str) -> WebhookEvent {
     parse_event(&sender, body.as_bytes()).unwrap()
 }
 
-/// Returns the pushes in the event with this name.
+/// Returns the pushes in the event with the given name.
 fn parse_pushes(provider: Provider, event: &str, body: &str) -> Vec<PushEvent> {
     let webhook_event = parse_webhook(provider, event, body);
     assert_eq!(webhook_event.event, event);
@@ -42,7 +42,7 @@ fn pushes_of_github_and_compatible_services_are_parsed() {
         ("refs/heads/main", BEFORE, "", shop_push().with_ref("main", true).with_files(files())),
         ("refs/heads/team/a", BEFORE, "", shop_push().with_ref("team/a", false).with_files(files())),
         ("refs/tags/main", BEFORE, "", shop_push().with_ref("main", false).with_files(files())),
-        // The event does not list all changes.
+        // The event does not list all of the changes.
         ("refs/heads/main", NULL_COMMIT, "", shop_push().with_ref("main", true)),
         ("refs/heads/main", BEFORE, ", \"forced\": true", shop_push().with_ref("main", true)),
         ("refs/heads/main", BEFORE, ", \"total_commits\": 7", shop_push().with_ref("main", true)),
@@ -104,8 +104,8 @@ fn pushes_of_gitlab_are_parsed() {
     }
 }
 
-/// Documented at <https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/#Push> and the page of the same name for
-/// Bitbucket Data Center.
+/// Documented at <https://support.atlassian.com/bitbucket-cloud/docs/event-payloads/#Push> and on the page of
+/// the same name for Bitbucket Data Center.
 #[test]
 fn pushes_of_bitbucket_and_bitbucket_server_are_parsed() {
     let body = r#"{"actor": {}, "repository": {"full_name": "org/shop", "links": {"self": {"href": "https://api.example.com"},

@@ -1,4 +1,4 @@
-//! Debounce of object changes that start comparisons.
+//! Debounce for object changes that start comparisons.
 
 use std::time::Duration;
 
@@ -12,18 +12,18 @@ use super::ActorState;
 use crate::applications::comparison_result::{ComparisonResult, ComparisonStart};
 use crate::applications::messages::AppMessage;
 
-/// Delay after the first change, to collect more changes.
+/// Delay after the first change, during which more changes are collected.
 const DEBOUNCE_DELAY: Duration = Duration::from_millis(200);
-/// Delay while an operation is running. The end of the operation starts a comparison anyway.
+/// Delay while an operation is running. A comparison starts anyway when the operation ends.
 const DEBOUNCE_DELAY_RUNNING: Duration = Duration::from_secs(5);
 /// Minimum pause between comparisons while objects keep changing: a multiple of the last comparison's
-/// duration, but at least a minimum time. This keeps rollouts visible without overloading the cluster.
+/// duration, and a lower limit. The pause keeps rollouts visible without overloading the cluster.
 const PAUSE_FACTOR: u32 = 4;
 const PAUSE_MIN: Duration = Duration::from_secs(1);
-/// Delay before the actor retries after the cluster denied a read, or after the comparison with the running
+/// Delay before comparing again after the cluster denied a read, or after the comparison with the running
 /// operation's manifests failed.
 const AGAIN_AFTER: Duration = Duration::from_secs(10);
-/// Reason for the next comparison and the time of the first change.
+/// Reason for the next comparison, and the time of the first change.
 #[derive(Clone, Copy)]
 pub(super) struct PendingChange {
     since: Timestamp,
@@ -32,14 +32,14 @@ pub(super) struct PendingChange {
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum ChangeReason {
-    /// Objects have changed. A running comparison may have read the change.
+    /// Objects have changed. A comparison that is already running may have read the change.
     ObjectChange,
-    /// The last comparison was incomplete, so another one is needed even without changes.
+    /// The last comparison was incomplete, so another one is needed even if nothing changes.
     Incomplete,
 }
 
 impl ActorState {
-    /// Schedules one comparison for all changes that occur before it starts.
+    /// Schedules a single comparison for all changes that occur before it starts.
     pub(super) fn schedule_comparison(&mut self, myself: &ActorRef<AppMessage>, reason: ChangeReason) {
         let since = self.now();
         let stirred = self.pending_change.get_or_insert(PendingChange { since, reason });
@@ -49,13 +49,13 @@ impl ActorState {
 
     /// Starts the comparison if it is due. While an operation is running, the objects change constantly.
     pub(super) fn compare_if_due(&mut self, myself: &ActorRef<AppMessage>) {
-        // A running comparison may already include the change.
+        // The running comparison may already include the change.
         let Some(PendingChange { since, reason }) = self.pending_change.filter(|_| !self.is_comparing) else {
             return;
         };
         let now = self.now();
         let together = if self.has_running_operation() { DEBOUNCE_DELAY_RUNNING } else { DEBOUNCE_DELAY };
-        // The clock may have been set back.
+        // The clock may have been set back since the change.
         let due = (since.min(now) + together).max(self.quiet_until);
         if due > now {
             self.set_alarm(myself, due);
@@ -79,7 +79,7 @@ impl ActorState {
         }
     }
 
-    /// Handles the result of a comparison, and schedules the next one if there were more changes.
+    /// Handles the result of a comparison, and schedules the next comparison if there were more changes.
     pub(super) fn finish_comparison(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -90,13 +90,13 @@ impl ActorState {
         let rest = now.since(began).saturating_mul(PAUSE_FACTOR).max(PAUSE_MIN);
         let has_failed = matches!(compared.outcome, ComparisonOutcome::Failed { .. });
         let is_unsure = !has_failed && compared.operation_relation.newest == ManifestComparison::Unknown;
-        // No event reports that access was granted or that the log became readable.
+        // No event reports that access was granted or that the log became readable again.
         let again = (compared.is_access_denied || is_unsure).then_some(AGAIN_AFTER);
         self.quiet_until = now + again.unwrap_or(rest);
         let is_read = compared.objects.is_some();
         self.handle_comparison(compared, with);
         if let Some(stirred) = self.pending_change.as_mut().filter(|_| has_failed) {
-            // A change during the comparison may have fixed the failure.
+            // A change during the comparison may have fixed the cause of the failure.
             stirred.reason = ChangeReason::Incomplete;
         }
         if again.is_some() {

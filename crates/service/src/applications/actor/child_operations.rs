@@ -1,5 +1,5 @@
-//! Operations requested by progressive syncs. Each operation starts once, under an ID that was persisted
-//! beforehand, and reports its progress to the progressive sync.
+//! Operations requested by progressive syncs. Each operation starts at most once, under an ID that was
+//! persisted beforehand, and reports its progress to the progressive sync.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ struct TrackedChild {
     last_report: Option<OperationReport>,
 }
 
-/// Evidence that the requested state has already been deployed.
+/// Evidence that the requested state was already deployed.
 enum DeployedEvidence {
     /// This operation deployed the state.
     Deployed(OperationId),
@@ -48,8 +48,8 @@ impl TrackedChild {
     /// Sends the progress if it has changed.
     fn report(&mut self, news: OperationReport) {
         if self.last_report.as_ref() != Some(&news) {
-            // If the receiver was dropped, the progressive sync requests the operation again if it still
-            // needs it.
+            // If the receiver was dropped, the progressive sync will request the operation again if
+            // necessary.
             let _ = self.request.progress.send(news.clone());
             self.last_report = Some(news);
         }
@@ -57,7 +57,7 @@ impl TrackedChild {
 }
 
 impl ActorState {
-    /// Accepts a requested operation and starts reporting its progress.
+    /// Accepts a requested operation and starts to report its progress.
     pub(super) async fn request_child(&mut self, operation: OperationId, request: ChildOperation) {
         let mut child = TrackedChild { request, last_report: None };
         let is_known = rollout_operation::current_rollout_operation(&self.application) == Some(operation)
@@ -77,13 +77,13 @@ impl ActorState {
         let is_unknown =
             |sync: &SyncStatus| sync.status == SyncStatusCode::Unknown && child.request.adoption.is_some();
         if self.application.status.sync.as_ref().is_some_and(is_unknown) {
-            // The last comparison couldn't tell if the state is already deployed.
+            // The last comparison couldn't determine if the state was already deployed.
             self.request_comparison(RefreshLevel::Latest);
         }
         self.child_operations.requested.insert(operation, child);
     }
 
-    /// Makes the next requested operation the current one, or reports why it must wait.
+    /// Makes the next requested operation the current one, or reports why it has to wait.
     pub(super) fn schedule_child(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         if self.application.is_deleting()
             && let Some(placed) = rollout_operation::current_rollout_operation(&self.application)
@@ -144,10 +144,10 @@ impl ActorState {
         }
     }
 
-    /// Returns the operation that has already deployed the requested state, if the Application is in sync
-    /// with that state, so that no hook runs twice. Returns `None` if the state must be deployed. Only a
-    /// comparison that started after the end of that operation counts as evidence; it is requested here if
-    /// necessary.
+    /// Returns the operation that has already deployed the requested state, so that no hook runs twice. The
+    /// Application must be in sync with that state. Returns `None` if the state must be deployed. Only a
+    /// comparison that started after the end of that operation counts as evidence. If necessary, this
+    /// function requests one.
     fn deployed_evidence(&mut self, operation: OperationId) -> Result<Option<DeployedEvidence>, String> {
         let Some(child) = self.child_operations.requested.get(&operation) else { return Ok(None) };
         let ChildOperation { request, adoption: Some(adoption), .. } = &child.request else {
@@ -176,7 +176,7 @@ impl ActorState {
         let is_of_other_revisions = newest.as_ref().map(|one| &one.revisions) != compared.as_ref();
         match sync.map(|sync| sync.status) {
             Some(SyncStatusCode::Synced) => Ok(Some(DeployedEvidence::Deployed(by))),
-            // The Application is out of sync with newer revisions, which doesn't contradict the deployment.
+            // The Application is out of sync with newer revisions. This doesn't contradict the deployment.
             Some(SyncStatusCode::OutOfSync) if is_of_other_revisions => {
                 Ok(Some(DeployedEvidence::Deployed(by)))
             }
@@ -220,7 +220,7 @@ impl ActorState {
         }
     }
 
-    /// Reports persisted progress.
+    /// Reports progress that has been persisted.
     pub(super) fn report_children(&mut self) {
         let (application, started) = (&self.application, self.child_operations.current);
         let unapproved = approval::approval_condition_message(application)
@@ -254,13 +254,13 @@ impl ActorState {
         placed.is_some() && (placed == self.running_operation || placed == self.child_operations.current)
     }
 
-    /// Returns true if the requested operation can still be prevented from starting.
+    /// Returns true if it is still possible to prevent the requested operation from starting.
     pub(super) fn can_be_withheld(&self, request: &OperationRequest) -> bool {
         operation::engine_id(request).is_none()
             || rollout_operation::is_of_rollout(request) && !self.is_child_in_engine()
     }
 
-    /// Withdraws an operation. If it hasn't started yet, it never will.
+    /// Withdraws an operation. If the operation hasn't started yet, it will never start.
     pub(super) async fn withdraw_child(&mut self, operation: OperationId, now: Timestamp) {
         self.child_operations.requested.remove(&operation);
         if rollout_operation::current_rollout_operation(&self.application) != Some(operation) {
@@ -273,15 +273,16 @@ impl ActorState {
         rollout_operation::withdraw_operation(&mut self.application, operation, now);
     }
 
-    /// Stops the handover to the engine. Returns true if the engine definitely doesn't know the operation.
+    /// Stops handing over the operation to the engine. Returns true if the engine definitely hasn't received
+    /// the operation.
     async fn cancel_handover(&mut self, operation: OperationId) -> bool {
         self.operation_tasks.shutdown().await;
         (self.is_preparing, self.running_operation) = (false, None);
         !operation_history::is_operation_known(&self.shared, operation).await
     }
 
-    /// Ends an operation or prevents its start. Replies once the operation has finished or can no longer
-    /// start.
+    /// Ends an operation or prevents it from starting. Replies once the operation has finished or can no
+    /// longer start.
     pub(super) async fn stop_child(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -291,14 +292,14 @@ impl ActorState {
         let now = self.now();
         self.withdraw_child(operation, now).await;
         self.is_urgent = true;
-        // The withdrawal must be persisted before the caller relies on it.
+        // Persist the withdrawal before the caller relies on it.
         if let Err(problem) = self.persist_now(myself).await {
             return drop(reply.send(Err(problem)));
         }
         self.tasks.spawn(end_in_engine(Arc::clone(&self.shared), (operation, by.to_owned()), reply));
     }
 
-    /// Keeps an operation that an earlier actor requested, if the engine has received it.
+    /// Keeps an operation that was requested from an earlier actor, if the engine has received the operation.
     pub(super) async fn restore_child(&mut self, now: Timestamp) {
         let Some(placed) = rollout_operation::current_rollout_operation(&self.application) else { return };
         match operation_history::is_operation_known(&self.shared, placed).await {
@@ -308,8 +309,8 @@ impl ActorState {
     }
 }
 
-/// Terminates an operation that the engine may know, and replies once the operation has finished. Doesn't
-/// reply if the engine stops.
+/// Terminates an operation that the engine may have received. Replies once the operation has finished.
+/// Doesn't reply if the engine stops.
 pub(crate) async fn end_in_engine(
     shared: Arc<SharedState>,
     (operation, by): (OperationId, String),

@@ -1,4 +1,4 @@
-//! Starts comparisons of an Application and handles their results.
+//! Starts an Application's comparisons and handles their results.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl ActorState {
             compared;
         self.comparison_cache = cache;
         if with.ended_operations != self.ended_operations || self.application.operation.is_some() {
-            // Watches may report the operation's writes later.
+            // The watches may report the operation's writes only later.
             self.comparison_cache.clear();
         }
         if let Some(objects) = objects
@@ -35,27 +35,27 @@ impl ActorState {
             let all_up_to = self.shared.watches.set_objects(&self.key, place, objects, &since);
             match all_up_to {
                 Some(mark) => self.comparison_cache.extend_to(mark),
-                // The objects must be read again.
+                // The objects must be read from the cluster again.
                 None if self.shared.watches.is_outdated(&self.key) => self.comparison_cache.clear(),
                 None => {}
             }
         }
         if refresh::compared_to(&self.application) != with.compared_to {
-            // The desired state has changed in the meantime.
+            // The desired state changed during the comparison.
             self.request_comparison(RefreshLevel::Forced);
             self.requeue_refreshes();
             return;
         }
         if with.ended_operations != self.ended_operations {
-            // The comparison started before an operation finished, so it may show the cluster's earlier
-            // state.
+            // The comparison started before an operation finished, so it may show the cluster's state from
+            // before the operation.
             self.request_comparison(with.level);
             self.requeue_refreshes();
             return;
         }
         self.complete_refreshes();
         if self.application.is_deleting() && !self.is_deletion_blocked {
-            // The comparison may have seen a partly deleted Application.
+            // The comparison may have observed a partly deleted Application.
             return;
         }
         let now = self.now();
@@ -66,7 +66,7 @@ impl ActorState {
         if self.shared.store.is_shared() {
             self.application.status.controller_namespace = self.shared.store.project_namespace();
         }
-        // From now on the revisions of this comparison apply.
+        // From now on, use the revisions of this comparison.
         self.prepared_revisions = None;
         self.mark_plan_stale();
         self.record_operation_comparison(operation_relation);
@@ -83,7 +83,7 @@ impl ActorState {
             return;
         };
         if self.unknown_cluster_reason().is_some() {
-            // The comparison is repeated once the cluster has responded or failed to respond.
+            // Compare again once the cluster has responded or failed to respond.
             return;
         }
         // The comparison includes all changes reported before it started.

@@ -12,7 +12,7 @@ use crate::applications::messages::AppMessage;
 use crate::applications::operation_history;
 
 impl ActorState {
-    /// Deletes the Application on a user's request. A successful request is durable.
+    /// Deletes the Application at a user's request. If the call succeeds, the request is durable.
     pub(super) async fn request_deletion(
         &mut self,
         (cascade, no_hooks): (Cascade, bool),
@@ -36,7 +36,7 @@ impl ActorState {
         if let Some(requester) = DeletionRequester::with_hooks(by, reason, no_hooks, now) {
             requester.annotate(&mut removed.metadata.annotations);
         }
-        // Earlier state must not be written after the deletion.
+        // Wait, so that no earlier state is written after the deletion.
         self.await_write(None).await;
         self.shared.store.delete(&removed).await.map_err(|error| error.to_string())?;
         // If the store is a cluster, its watch reports the deletion time and the remaining finalizers.
@@ -47,7 +47,7 @@ impl ActorState {
         Ok(())
     }
 
-    /// Starts or retries the deletion, or releases the Application.
+    /// Starts or retries the deletion, or removes the finalizers if there is nothing left to do.
     pub(super) async fn progress_deletion(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         if refresh::is_skipped(&self.application) {
             return;
@@ -55,7 +55,8 @@ impl ActorState {
         self.withdraw_deletion(now).await;
         let mut is_requested = false;
         if self.application.is_deleting() && !self.is_deletion_blocked {
-            // A deleted Application isn't compared, so a refresh request retries the deletion instead.
+            // Applications that are being deleted aren't compared, so a refresh request retries the deletion
+            // instead.
             let annotated = self.application.metadata.annotations.remove(REFRESH_ANNOTATION).is_some();
             is_requested =
                 annotated || self.requested_level.take().is_some_and(|level| level >= RefreshLevel::Forced);
@@ -68,7 +69,7 @@ impl ActorState {
             && !self.is_preparing
             && self.application.operation.as_ref().is_some_and(is_other)
         {
-            // The deletion may wait forever, so end the requested operation now.
+            // The deletion may wait indefinitely, so end the requested operation now.
             operation::apply_progress(
                 &mut self.application,
                 EngineProgress::terminated("the deletion of the application", now),
@@ -82,7 +83,7 @@ impl ActorState {
         }
     }
 
-    /// Drops a waiting deletion whose cascade differs from the current finalizers.
+    /// Drops a waiting deletion whose cascade no longer matches the finalizers.
     fn drop_outdated_deletion(&mut self) {
         let cascade = deletion::cascade_from_finalizers(&self.application);
         let is_outdated = |request: &OperationRequest| {
@@ -96,14 +97,14 @@ impl ActorState {
     }
 
     /// Withdraws a deletion that is no longer requested, for example because the Application was written
-    /// again. The deletion never starts unless the engine has already started it.
+    /// again. If the engine hasn't started the deletion yet, it will never start.
     async fn withdraw_deletion(&mut self, now: Timestamp) {
         let Some(reason) = deletion::unfounded_deletion_message(&self.application) else { return };
         let id = self.application.operation.as_ref().and_then(operation::engine_id);
         if id.is_some() && self.withdrawn_deletion == id {
             return;
         }
-        // Stop the handover to the engine first, so that the engine's answer below is final.
+        // Stop the handover first, so that the engine's response below is final.
         self.operation_tasks.shutdown().await;
         (self.is_preparing, self.running_operation) = (false, None);
         let is_begun = match id {
@@ -118,7 +119,7 @@ impl ActorState {
         }
     }
 
-    /// Removes the finalizers after the deletion has finished.
+    /// Removes the finalizers once the deletion has finished.
     async fn remove_finalizers(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         let mut released = Application::clone(&self.application);
         released.metadata.finalizers.retain(|one| !is_own_finalizer(one));

@@ -1,4 +1,4 @@
-//! Confirmation of the running operation's deletions by an annotation on the Application.
+//! Confirmation of the running operation's deletions through an annotation on the Application.
 
 use tidegate_application::{confirmation, operation};
 use tidegate_executor::EngineError;
@@ -6,13 +6,13 @@ use tidegate_model::Requester;
 
 use super::ActorState;
 
-/// Name shown if the person is unknown.
+/// Name to show if the person is unknown.
 const UNKNOWN_PERSON: &str = "unknown";
 
 impl ActorState {
-    /// Passes the confirmation to the operation. Repeats this after each new plan, because a new plan prompts
-    /// again. Every step checks the confirmation, so the annotation, the prompt and the start of this process
-    /// can come in any order.
+    /// Passes the confirmation to the operation. Does this again after each new plan, because a new plan
+    /// prompts again. Every step checks the confirmation, so it doesn't matter in which order the annotation,
+    /// the prompt and the start of this process occur.
     pub(super) async fn confirm_deletions(&mut self) {
         let Some(request) = &self.application.operation else { return };
         let Some(id) = operation::engine_id(request).filter(|id| self.running_operation == Some(*id)) else {
@@ -28,7 +28,7 @@ impl ActorState {
         let by = by.as_deref().unwrap_or(UNKNOWN_PERSON);
         match self.shared.engine.confirm_prune(id, &Requester { name: by, reason: &reason }.to_text()).await {
             Ok(()) => self.confirmed_operation = Some(attempt),
-            // The operation hasn't reached its prompt yet, or doesn't have one.
+            // The operation hasn't reached its prompt yet, or it doesn't have a prompt.
             Err(EngineError::Rejected { .. } | EngineError::NotRunning { .. }) => {}
             Err(error) => {
                 tracing::warn!(application = %self.key, %error, "failed to forward a confirmation to the operation")

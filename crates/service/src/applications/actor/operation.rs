@@ -1,4 +1,4 @@
-//! Requested operation of an Application.
+//! The operation that was requested for an Application.
 
 use std::sync::Arc;
 
@@ -20,15 +20,15 @@ use crate::applications::run_operation;
 use crate::applications::write_refusal_event;
 
 impl ActorState {
-    /// Requests an operation. A successful request is durable.
+    /// Requests an operation. If the call succeeds, the request is durable.
     pub(super) async fn request_operation(
         &mut self,
         myself: &ActorRef<AppMessage>,
         request: OperationRequest,
         plan: Option<PlanReference>,
     ) -> Result<(), String> {
-        // A plan runs exactly as it was approved, so its revisions aren't checked. Clients that write the
-        // resource may specify any revision, as in Argo CD.
+        // A plan runs exactly as it was approved, so its revisions aren't checked. As in Argo CD, clients
+        // that write the resource may specify any revision.
         let is_another_matter = self.application.is_deleting()
             || self.problem.is_some()
             || refresh::skip_reason(&self.application).is_some();
@@ -44,13 +44,13 @@ impl ActorState {
         }
         let persisted = self.persist_now(myself).await;
         if answer.is_ok() && persisted.is_err() {
-            // The caller gets an error, so the request must not remain.
+            // The caller gets an error, so undo the request.
             (self.application.operation, self.application.status.operation_state) = before;
         }
         answer.and(persisted)
     }
 
-    /// Terminates the current operation. Returns an error if `meant` is set and isn't the current operation.
+    /// Terminates the current operation. If `meant` is set and isn't the current operation, returns an error.
     pub(super) async fn terminate_operation(
         &mut self,
         meant: Option<OperationId>,
@@ -70,7 +70,7 @@ impl ActorState {
         self.terminate_current(by).await
     }
 
-    /// Terminates the current operation in any state.
+    /// Terminates the current operation, whatever its state.
     pub(super) async fn terminate_current(&mut self, by: &str) -> Result<(), String> {
         let Some(request) = &self.application.operation else {
             return Err("Unable to terminate operation. No operation is in progress".to_owned());
@@ -82,8 +82,8 @@ impl ActorState {
             operation::set_terminating(&mut self.application);
             return Ok(());
         }
-        // The engine doesn't know the operation yet, so stop the handover. The engine may have received the
-        // operation in the meantime.
+        // If the engine doesn't have the operation yet, stop the handover. The engine may still have received
+        // the operation in the meantime.
         self.operation_tasks.shutdown().await;
         (self.is_preparing, self.running_operation) = (false, None);
         if let Some(id) = id
@@ -96,7 +96,7 @@ impl ActorState {
         if let Some(revisions) = self.rejected_revisions() {
             operation::set_revisions(&mut self.application, &revisions);
         }
-        // Keeps the time when the wait started in the status.
+        // Keep the time at which the wait started in the status.
         let state = self.application.status.operation_state.as_ref();
         let since =
             state.filter(|state| state.finished_at.is_none()).map(|state| state.started_at.timestamp());
@@ -105,7 +105,7 @@ impl ActorState {
             &mut self.application,
             EngineProgress { started_at, ..EngineProgress::terminated(by, now) },
         );
-        // Only the persisted state prevents the operation from starting.
+        // Only the persisted state keeps the operation from starting.
         self.is_urgent = true;
         if self.application.operation.is_none() {
             let Requester { name: by, reason } = Requester::parse(by);
@@ -156,8 +156,8 @@ impl ActorState {
         self.is_preparing = false;
         match prepared {
             Ok((revisions, id)) => {
-                // The resolved commit may be newer than the last known one. The dependencies must have that
-                // commit too.
+                // The resolved commit may be newer than the last observed one. The dependencies must use the
+                // same commit.
                 self.prepared_revisions = Some(revisions.clone());
                 let is_held = self.dependencies_not_ready().is_some();
                 let Some(request) = &mut self.application.operation else { return };
@@ -208,12 +208,12 @@ impl ActorState {
             let now = self.now();
             remembered::set_rebuilt_condition(&mut self.application, None, now);
             self.set_condition(OPERATION_REFUSED_CONDITION, &[], now);
-            // Compare after the operation has finished, to include its effects.
+            // Compare after the operation has finished, so that its effects are included.
             self.request_comparison(if automated { RefreshLevel::Latest } else { RefreshLevel::Forced });
         }
     }
 
-    /// Sets the reason why an operation that isn't in the engine yet is waiting.
+    /// Sets the reason why an operation that the engine hasn't received yet is waiting.
     pub(super) fn set_wait_reason(&mut self, id: OperationId, reason: String) {
         if self.application.operation.as_ref().and_then(operation::engine_id) == Some(id) {
             let now = self.now();
@@ -221,15 +221,15 @@ impl ActorState {
         }
     }
 
-    /// Updates the status for an operation that doesn't have an ID yet and isn't waiting. Otherwise the
-    /// status would show the previous operation until this one reports progress.
+    /// Updates the status for an operation that doesn't have an ID yet and isn't waiting. Otherwise, the
+    /// status would show the previous operation until the new one reports progress.
     pub(super) fn reset_operation_status(&mut self, now: Timestamp) {
         let has_no_id = self
             .application
             .operation
             .as_ref()
             .is_some_and(|request| operation::engine_id(request).is_none());
-        // Check this first, because mutable access copies the Application.
+        // Check this first, because getting mutable access copies the Application.
         if has_no_id && !operation::describes_current_operation(&self.application) {
             operation::set_starting(&mut self.application, now);
         }

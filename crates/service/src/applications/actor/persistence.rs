@@ -18,38 +18,38 @@ use crate::applications::shared_state::SharedState;
 use crate::applications::status_log;
 use crate::applications::store::{AppKey, ExternalTermination};
 
-/// Minimum interval between writes, and limits that apply while no client is waiting. To spare a busy server,
-/// the interval is then at least the factor times the duration of the last write, up to the maximum.
+/// Minimum interval between writes while no client is waiting. To avoid overloading a busy server, the
+/// interval is at least the factor times the duration of the last write, but at most the maximum.
 const WRITE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 const WRITE_INTERVAL_FACTOR: u32 = 30;
 const WRITE_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// Time after which work that doesn't depend on a write continues without it.
+/// Time after which work that doesn't depend on a write stops waiting for it.
 const WRITE_WAIT_MAX: Duration = Duration::from_secs(1);
-/// Maximum delay of a write while a comparison or a starting operation is about to make more changes.
+/// Maximum delay of a write if a comparison or a starting operation is about to make more changes.
 const PENDING_CHANGE_DELAY_MAX: Duration = Duration::from_millis(500);
-/// Delay of a write that only records a newer commit without changes. A push affects many Applications but
-/// changes only a few.
+/// Delay of a write that only records a newer commit. A push affects many Applications but changes only a few
+/// of them.
 const NEWER_COMMIT_DELAY: Duration = Duration::from_secs(5);
-/// Maximum number of concurrent writes at shutdown, and total time limit for these writes.
+/// Maximum number of concurrent writes during shutdown, and the time limit for all of them together.
 const CONCURRENT_WRITES_MAX: usize = 16;
 const FINAL_WRITES_TIMEOUT: Duration = Duration::from_secs(5);
-/// Type of the condition for failed writes. It is published but not written.
+/// Type of the condition that reports failed writes. The condition is published but not written.
 const FAILED_WRITE_CONDITION: &str = "StatusWriteError";
 
-/// Type of the condition for other clients that repeatedly write into the status.
+/// Type of the condition that reports other clients repeatedly writing to the status.
 const OVERWRITTEN_CONDITION: &str = "StatusOverwrittenWarning";
-/// Number of overwrites that count as a conflict, maximum time between two of them, and minimum interval
-/// between restores during a conflict.
+/// Number of overwrites that are treated as a conflict, the maximum time between two of them, and the minimum
+/// interval between restores during a conflict.
 const CONFLICT_OVERWRITES: u32 = 5;
 const CONFLICT_WINDOW: Duration = Duration::from_secs(120);
 const RESTORE_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Tracks overwrites of the persisted state by other clients.
+/// Tracks how other clients overwrite the persisted state.
 #[derive(Default)]
 pub(super) struct OverwriteTracker {
     /// True if the state hasn't been restored yet.
     is_restore_due: bool,
-    /// Number of consecutive overwrites, and the time of the last one.
+    /// Number of consecutive overwrites, and the time of the most recent one.
     count: u32,
     last_at: Timestamp,
 }
@@ -60,13 +60,13 @@ impl OverwriteTracker {
     }
 }
 
-/// State that couldn't be written.
+/// State that could not be written.
 pub(super) struct FailedWrite {
     reason: String,
-    /// Times of the first and the last consecutive failure.
+    /// Time of the first and of the most recent consecutive failure.
     since: Timestamp,
     last_attempt: Timestamp,
-    /// Operation at the time of the failure. If the operation changes, the next attempt starts immediately.
+    /// Operation at the time of the failure. If it changes, the next attempt starts immediately.
     operation: Option<OperationRequest>,
 }
 
@@ -75,7 +75,7 @@ pub(super) struct PendingWrite {
     task: JoinHandle<Result<(), String>>,
     state: Arc<Application>,
     started_at: Timestamp,
-    /// True if the write restores overwritten state.
+    /// True if the write restores state that another client has overwritten.
     is_restore: bool,
 }
 
@@ -85,20 +85,20 @@ impl Drop for PendingWrite {
     }
 }
 
-/// Returns true if the write that replaces the persisted operation can be delayed. A requested operation, or
-/// an operation that has its ID and starts after the write, must not be delayed.
+/// Returns true if the write that replaces the persisted operation can be delayed. It must not be delayed for
+/// a newly requested operation, or for an operation that has an ID and starts after the write.
 fn can_write_be_delayed(written: Option<&OperationRequest>, request: Option<&OperationRequest>) -> bool {
     written == request || request.is_none_or(is_repeatable)
 }
 
-/// Returns true if the Application would request the operation again if it were lost. An operation with a
-/// plan isn't repeatable, because it may have approvals.
+/// Returns true if the Application would request the operation again if it were lost. This is not the case
+/// for an operation with a plan, because the plan may have been approved.
 fn is_repeatable(request: &OperationRequest) -> bool {
     let is_bare = operation::engine_id(request).is_none() && approval::requested_plan(request).is_none();
     request.initiated_by.automated && is_bare && supersede::successor_of(request).is_none()
 }
 
-/// Returns true if the only difference is that the state is also in sync with a newer commit.
+/// Returns true if the only difference is that the Application is now also in sync with a newer commit.
 fn differs_only_in_commit(known: &Application, now: &Application) -> bool {
     let (Some(before), Some(after)) = (&known.status.sync, &now.status.sync) else { return false };
     if after.status != SyncStatusCode::Synced || before.status != after.status {
@@ -109,14 +109,14 @@ fn differs_only_in_commit(known: &Application, now: &Application) -> bool {
     known == *now && before.compared_to == after.compared_to
 }
 
-/// Operation that must end according to the status. The ID is `None` before the operation starts.
+/// Operation that, according to the status, must end. The ID is `None` before the operation starts.
 pub(super) struct RequestedEnd(Option<OperationId>);
 
-/// Returns the requested operation if the status says that it must end.
+/// Returns the requested operation if, according to the status, it must end.
 pub(super) fn requested_end(application: &Application) -> Option<RequestedEnd> {
     let request = operation::engine_id(application.operation.as_ref()?);
     let state = application.status.operation_state.as_ref()?;
-    // A status written before the operation started doesn't contain an ID.
+    // A status that was written before the operation started doesn't contain an ID.
     let current = operation::engine_id(&state.operation);
     let is_to_end = state.phase == OperationPhase::Terminating
         && state.finished_at.is_none()
@@ -124,7 +124,8 @@ pub(super) fn requested_end(application: &Application) -> Option<RequestedEnd> {
     is_to_end.then_some(RequestedEnd(request))
 }
 
-/// Removes the condition for failed writes from a published state, before a new actor continues from it.
+/// Removes the condition that reports failed writes from a published state, before a new actor continues with
+/// this state.
 pub(super) fn remove_write_condition(application: &mut Application) {
     application.status.conditions.retain(|one| one.kind.to_string() != FAILED_WRITE_CONDITION);
 }
@@ -149,15 +150,15 @@ pub(crate) async fn persist_remaining(shared: &SharedState) {
 }
 
 impl ActorState {
-    /// Publishes changes and persists them, at most once per second. Operation changes are persisted
-    /// immediately, before the operation starts. A failed write is published with its reason and retried
-    /// later. A slow write continues in the background and blocks only other writes and whatever depends on
-    /// it.
+    /// Publishes changes, and persists them at most once per second. Changes to the operation are persisted
+    /// immediately, before the operation starts. If a write fails, the reason is published and the write is
+    /// retried later. A slow write continues in the background. It only blocks other writes and work that
+    /// depends on it.
     pub(super) async fn persist(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         self.persist_within(myself, Some(WRITE_WAIT_MAX)).await
     }
 
-    /// Publishes and persists changes regardless of how long the write takes, because a caller is waiting for
+    /// Publishes and persists changes, no matter how long the write takes, because a caller is waiting for
     /// it.
     pub(super) async fn persist_now(&mut self, myself: &ActorRef<AppMessage>) -> Result<(), String> {
         self.persist_within(myself, None).await
@@ -168,7 +169,7 @@ impl ActorState {
         myself: &ActorRef<AppMessage>,
         patience: Option<Duration>,
     ) -> Result<(), String> {
-        // Don't wait again for an earlier write that is already slow.
+        // If an earlier write is already slow, don't wait for it again.
         self.await_write(patience.map(|_| Duration::ZERO)).await;
         if self.pending_write.is_some() {
             self.publish();
@@ -222,8 +223,8 @@ impl ActorState {
         self.pending_write = Some(Box::new(PendingWrite { task, state, started_at: self.now(), is_restore }));
     }
 
-    /// Waits for the write in progress, up to `patience`, and handles its result. Returns `None` if there is
-    /// no write or it hasn't finished.
+    /// Waits for the write in progress, up to `patience`, and handles its result. Returns `None` if no write
+    /// is in progress or if it hasn't finished.
     pub(super) async fn await_write(&mut self, patience: Option<Duration>) -> Option<Result<(), String>> {
         let writing = self.pending_write.as_mut()?;
         let ended = match patience {
@@ -253,7 +254,7 @@ impl ActorState {
         Some(written)
     }
 
-    /// Returns true if the write can wait, after scheduling it.
+    /// Returns true if the write can be delayed. In that case, also schedules it.
     fn can_write_wait(&mut self, myself: &ActorRef<AppMessage>) -> bool {
         let (is_put_back, now) = (self.should_restore(), self.now());
         let request = self.application.operation.as_ref();
@@ -267,7 +268,7 @@ impl ActorState {
             || persisted.operation.as_ref() != request
             || is_refreshed(persisted) != is_refreshed(&self.application);
         let is_write_imminent = self.is_comparing || self.is_preparing || request.is_some_and(is_repeatable);
-        // A comparison without changes isn't worth its own write.
+        // A comparison that found no changes isn't worth a separate write.
         let mut known = Application::clone(persisted);
         known.status.reconciled_at = self.application.status.reconciled_at;
         let is_same = known == *self.application;
@@ -288,7 +289,7 @@ impl ActorState {
                 .saturating_mul(WRITE_INTERVAL_FACTOR)
                 .clamp(WRITE_INTERVAL_MIN, WRITE_INTERVAL_MAX),
         };
-        // The clock may have been set back.
+        // The clock may have been set back since then.
         let (since, persisted_at) = (since.min(now), self.persisted_at.min(now));
         let mut due = persisted_at + every;
         if is_write_imminent {
@@ -313,7 +314,7 @@ impl ActorState {
     }
 
     /// Restores the state after another client has overwritten it. If the client has set the operation's
-    /// phase to `Terminating`, ends the operation.
+    /// phase to `Terminating`, also ends the operation.
     pub(super) async fn handle_overwrite(&mut self, ended: Option<ExternalTermination>) {
         let now = self.now();
         let times = if now < self.overwrites.last_at + CONFLICT_WINDOW { self.overwrites.count } else { 0 };
@@ -328,7 +329,7 @@ impl ActorState {
     }
 
     /// Ends the operation if another client set its phase to `Terminating` while the service was stopped. If
-    /// the log already contains the termination, the engine ends the operation.
+    /// the log already contains the termination, the engine ends the operation automatically.
     pub(super) async fn end_as_recorded(&mut self, RequestedEnd(meant): RequestedEnd) {
         let is_meant = self.operation_id().is_none_or(|id| Some(id) == meant);
         if self.application.operation.is_some()
@@ -345,14 +346,14 @@ impl ActorState {
         }
     }
 
-    /// Returns true if overwritten state must be restored now. While the Application isn't reconciled,
-    /// overwrites are accepted.
+    /// Returns true if overwritten state must be restored now. Overwrites are accepted while the Application
+    /// isn't reconciled.
     fn should_restore(&self) -> bool {
         self.overwrites.is_restore_due
             && (self.has_running_operation() || !refresh::is_skipped(&self.application))
     }
 
-    /// Sets the condition for other clients that write into the status.
+    /// Sets the condition that reports other clients writing to the status.
     pub(super) fn update_overwrite_condition(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         let is_fight = self.overwrites.is_conflict(now);
         let text = is_fight.then(|| {
@@ -369,7 +370,8 @@ impl ActorState {
         }
     }
 
-    /// Records the result of the last write, which was for this operation, and publishes the changes.
+    /// Records the result of the last write and publishes the change. If the write failed, `wrong` contains
+    /// the error and the operation that was being written.
     fn record_write_result(&mut self, wrong: Option<(String, Option<OperationRequest>)>) {
         let now = self.now();
         let before = self.failed_write.take();
@@ -411,7 +413,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the current state, including the condition for a failed write.
+    /// Returns the current state, including the condition that reports a failed write.
     fn published_state(&self) -> Arc<Application> {
         let Some(FailedWrite { reason, since, .. }) = &self.failed_write else {
             return self.application.share();
@@ -441,8 +443,8 @@ impl ActorState {
         self.application.operation.as_ref().and_then(operation::engine_id)
     }
 
-    /// Returns true if the operation would survive a crash: its ID is persisted, or the operation is in the
-    /// log.
+    /// Returns true if the operation would survive a crash, because its ID is persisted or the operation is
+    /// in the log.
     pub(super) async fn is_operation_durable(&mut self) -> bool {
         let Some(id) = self.operation_id() else { return false };
         if self.durable_operation != Some(id) {

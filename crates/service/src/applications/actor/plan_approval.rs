@@ -1,5 +1,5 @@
-//! Approval of the operation's plan. The plan is made, stored, and checked again after changes. Nothing is
-//! written to the cluster before the plan is approved.
+//! Approval of the operation's plan. The plan is created, stored, and checked again after changes. Nothing is
+//! written to the cluster until the plan is approved.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,13 +18,13 @@ use crate::applications::operation_start;
 use crate::applications::plan_approval::{self, UNAPPROVED_RESULT, with_plans};
 use crate::applications::plan_check::{PendingPlan, PlanCheck, PlanFailure};
 
-/// Delay before failed planning is retried, unless something changes earlier.
+/// Delay before failed planning is retried. A change triggers an earlier retry.
 const RETRY_DELAY: Duration = Duration::from_secs(30);
 
-/// Plan that is waiting for approval, and its checks.
+/// The plan that is waiting for approval, and the state of its checks.
 #[derive(Default)]
 pub(super) struct ApprovalState {
-    /// True if the operation is currently waiting for an approval.
+    /// True if the operation is currently waiting for approval.
     is_approval_needed: bool,
     /// True if something has changed since the plan was last checked.
     is_plan_stale: bool,
@@ -35,14 +35,14 @@ pub(super) struct ApprovalState {
 }
 
 impl ActorState {
-    /// Marks the waiting plan as possibly outdated after a change.
+    /// Marks the waiting plan as possibly outdated after something has changed.
     pub(super) fn mark_plan_stale(&mut self) {
         self.approval_state.is_plan_stale = true;
         self.approval_state.failure = None;
     }
 
-    /// Restores the plan of an operation that hasn't started and was requested with a plan. A check when the
-    /// operation starts decides if the plan may run.
+    /// Restores the plan of an operation that was requested with a plan and hasn't started. A check at the
+    /// start of the operation decides if the plan may run.
     pub(super) fn restore_plan(&mut self, plan: Option<PlanReference>) {
         let of_plan = |request: &&mut OperationRequest| {
             operation::engine_id(request).is_none() && operation::deletion_cascade(request).is_none()
@@ -54,7 +54,7 @@ impl ActorState {
         }
     }
 
-    /// Loads the plan of an operation that was waiting when a process stopped.
+    /// Loads the plan of an operation that was waiting for approval when the previous process stopped.
     pub(super) async fn load_pending_plan(&mut self) {
         let request = self.application.operation.as_ref().filter(|request| self.can_be_withheld(request));
         let hash = request.and_then(approval::requested_plan).and_then(|hash| hash.parse::<Digest>().ok());
@@ -66,12 +66,12 @@ impl ActorState {
         }
     }
 
-    /// Records that no operation is waiting for an approval.
+    /// Records that no operation is waiting for approval.
     pub(super) fn clear_approval(&mut self) {
         self.approval_state.is_approval_needed = false;
     }
 
-    /// Returns the approval that the operation still needs, and sets the condition for it.
+    /// Returns the approval that the operation still needs, and sets the corresponding condition.
     pub(super) fn missing_approval(&mut self, now: Timestamp) -> Option<String> {
         let policy = self.shared.approval_policy(&self.application).ok()?;
         let is_about =
@@ -111,14 +111,14 @@ impl ActorState {
         Some(awaited)
     }
 
-    /// Returns the plan whose approval an operation is waiting for, if known.
+    /// Returns the plan for which the operation is waiting for approval, if there is one yet.
     fn pending_plan_of(&self, request: &OperationRequest) -> Option<&PendingPlan> {
         let plan = approval::requested_plan(request)?;
         self.approval_state.pending_plan.as_ref().filter(|one| one.summary.hash.to_string() == plan)
     }
 
-    /// Returns true if the operation's plan has all required approvals. The operation then starts with
-    /// exactly this plan.
+    /// Returns true if the operation's plan has all required approvals. The operation then runs exactly this
+    /// plan.
     pub(super) fn is_approved(&self) -> bool {
         let Some(request) = self.application.operation.as_ref() else { return false };
         let Some(waiting) = self.pending_plan_of(request) else { return false };
@@ -136,7 +136,7 @@ impl ActorState {
     }
 
     /// Withdraws the waiting plan, so that a later request for the same operation doesn't reuse it. `by` is
-    /// the person who withdraws the plan. Later errors contain this person. The returned future persists the
+    /// the person who withdraws the plan and is mentioned in later errors. The returned future persists the
     /// withdrawal.
     pub(super) fn withdraw_plan(
         &mut self,
@@ -152,7 +152,7 @@ impl ActorState {
         }
     }
 
-    /// Starts to plan the operation, or to check its plan.
+    /// Starts planning the operation or checking its plan.
     pub(super) fn check_plan(&mut self, myself: &ActorRef<AppMessage>, now: Timestamp) {
         if !self.approval_state.is_approval_needed {
             self.set_condition(approval::APPROVAL_CONDITION, &[], now);
@@ -192,14 +192,14 @@ impl ActorState {
         });
     }
 
-    /// Handles the result of planning or checking for the operation `about`.
+    /// Handles the result of planning the operation `about` or checking its plan.
     pub(super) fn handle_plan_check(&mut self, about: &OperationRequest, looked: PlanCheck) {
         self.approval_state.is_checking = false;
         let now = self.now();
         let is_due = self.approval_state.is_approval_needed;
         let Some(request) = self.application.operation.as_mut().filter(|request| is_due && *request == about)
         else {
-            // The operation has changed in the meantime.
+            // The operation changed while it was being planned.
             self.approval_state.is_plan_stale = true;
             return;
         };
@@ -220,7 +220,7 @@ impl ActorState {
         }
     }
 
-    /// Approves a plan. When this function returns, the approval and the waiting operation are durable.
+    /// Approves a plan. When this function returns, both the approval and the waiting operation are durable.
     pub(super) async fn approve(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -249,8 +249,8 @@ impl ActorState {
         Ok(())
     }
 
-    /// Returns the request to repeat if an operation ended before any write, because its plan was outdated or
-    /// because an approval has just become necessary.
+    /// Returns the request to repeat if an operation ended before its first write because its plan was
+    /// outdated or had just become subject to approval.
     pub(super) fn repeat_request(&self, ended: &EngineProgress) -> Option<OperationRequest> {
         let request = self.application.operation.as_ref().filter(|_| ended.finished_at.is_some())?;
         let is_required =

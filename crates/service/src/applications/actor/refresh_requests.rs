@@ -1,5 +1,5 @@
-//! Comparison requests. Each request is answered once the result of a comparison that started after it is
-//! published.
+//! Comparison requests. A request is answered once Tidegate has published the result of a comparison that
+//! started after the request.
 
 use tidegate_application::refresh::{self, RefreshLevel};
 
@@ -20,8 +20,8 @@ enum WaiterState {
 }
 
 impl ActorState {
-    /// Requests a comparison. If the deletion of the Application has started, the Application isn't compared;
-    /// the request retries the deletion instead.
+    /// Requests a comparison. Once an Application's deletion has started, the Application is no longer
+    /// compared. In that case, the request retries the deletion.
     pub(super) fn refresh(&mut self, level: RefreshLevel, reply: Reply) {
         self.request_comparison(level);
         self.refresh_waiters.push(RefreshWaiter { reply, state: WaiterState::Waiting });
@@ -32,12 +32,12 @@ impl ActorState {
         self.move_refreshes(WaiterState::Waiting, WaiterState::InProgress);
     }
 
-    /// Returns the requests of a discarded comparison to the queue, for the next comparison.
+    /// Puts the requests of a discarded comparison back in the queue for the next comparison.
     pub(super) fn requeue_refreshes(&mut self) {
         self.move_refreshes(WaiterState::InProgress, WaiterState::Waiting);
     }
 
-    /// Marks the requests of a finished comparison as done.
+    /// Marks the requests that a finished comparison satisfies as done.
     pub(super) fn complete_refreshes(&mut self) {
         self.move_refreshes(WaiterState::InProgress, WaiterState::Done);
     }
@@ -46,7 +46,7 @@ impl ActorState {
         self.refresh_waiters.iter_mut().filter(|one| one.state == from).for_each(|one| one.state = to);
     }
 
-    /// Answers the requests whose comparison has been published or can't happen.
+    /// Answers the requests whose comparison was published or is impossible.
     pub(super) fn answer_refreshes(&mut self) {
         if self.refresh_waiters.is_empty() {
             return;

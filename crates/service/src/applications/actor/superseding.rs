@@ -1,4 +1,4 @@
-//! Handles newer requests and revisions during an operation.
+//! Handles requests and revisions that arrive while an operation is running.
 
 use ractor::ActorRef;
 use tidegate_application::operation::{self, EngineProgress};
@@ -16,23 +16,23 @@ use crate::applications::comparison_result::OperationRelation;
 use crate::applications::messages::AppMessage;
 use crate::applications::run_operation;
 
-/// Requests that are waiting for the current operation.
+/// Requests that are waiting for the current operation to end.
 #[derive(Default)]
 pub(super) struct SupersedeState {
-    /// Operation that is ending so that another one can start.
+    /// Operation that is being ended so that another one can start.
     ending_operation: Option<OperationId>,
-    /// Step of the operation that must not be interrupted.
+    /// Current step of the operation, if it must not be interrupted.
     uninterruptible_step: Option<String>,
-    /// Relation between the manifests of the last comparison and the manifests of the operation that was running
-    /// when the comparison started.
+    /// Comparison of two sets of manifests: those of the last comparison, and those of the operation that was
+    /// running when it started.
     last_comparison: OperationRelation,
-    /// Revisions of the last comparison.
+    /// Revisions that were compared last.
     revisions: Vec<String>,
 }
 
 impl ActorState {
-    /// Handles an operation that a client has written into the resource. The client doesn't get a reply, so a
-    /// rejection is shown as a condition until the running operation ends.
+    /// Handles an operation that a client has written to the resource. The client can't receive a response,
+    /// so a rejection is shown as a condition until the running operation ends.
     pub(super) fn handle_written_operation(&mut self, request: OperationRequest) {
         if self.application.operation.is_none() {
             self.application.operation = Some(request);
@@ -48,7 +48,7 @@ impl ActorState {
         self.set_condition(OPERATION_REFUSED_CONDITION, refused.as_slice(), self.now());
     }
 
-    /// Requests a comparison before a retry that may take a newer revision.
+    /// Requests a comparison before a retry that may use a newer revision.
     pub(super) fn compare_before_retry(&mut self, progress: &EngineProgress) {
         let takes_newest = |request: &tidegate_model::argo::OperationRequest| {
             request.retry.as_ref().is_some_and(|retry| retry.refresh)
@@ -63,7 +63,7 @@ impl ActorState {
         }
     }
 
-    /// Records a finished comparison, whose outcome is in the status.
+    /// Records the result of a finished comparison. The rest of its outcome is in the status.
     pub(super) fn record_operation_comparison(&mut self, compared: OperationRelation) {
         (self.supersede_state.last_comparison, self.supersede_state.revisions) =
             (compared, self.newest_revisions());
@@ -74,9 +74,9 @@ impl ActorState {
         newest.map(|sync| revisions_of_fields(&sync.revision, &sync.revisions)).unwrap_or_default()
     }
 
-    /// Returns the relation between the newest manifests and the running operation's manifests, or `None`
-    /// until a comparison covers both. A comparison by an earlier process, or of another operation or other
-    /// revisions, doesn't count.
+    /// Returns how the newest manifests differ from the running operation's manifests, or `None` until a
+    /// comparison has covered both. A comparison by an earlier process, of a different operation or of other
+    /// revisions doesn't count.
     fn newest_manifests(&self) -> Option<ManifestComparison> {
         let SupersedeState { last_comparison, revisions, .. } = &self.supersede_state;
         let current = self.application.operation.as_ref().and_then(operation::engine_id)?;
@@ -85,14 +85,15 @@ impl ActorState {
     }
 
     /// Requests a comparison if there are newer revisions whose manifests haven't been compared with the
-    /// operation's.
+    /// operation's manifests.
     pub(super) fn compare_newer_revisions(&mut self) {
         if supersede::has_newer_revisions(&self.application) && self.newest_manifests().is_none() {
             self.request_comparison(RefreshLevel::Recent);
         }
     }
 
-    /// Decides from the last comparison if the operation ends, and sets the condition for waiting requests.
+    /// Decides based on the last comparison if the operation must end. Sets the condition for waiting
+    /// requests.
     pub(super) fn decide_supersede(&mut self, now: Timestamp) -> SupersedeDecision {
         let newest = self.newest_manifests().unwrap_or_default();
         if self.problem.is_none() {
@@ -123,8 +124,8 @@ impl ActorState {
         decided
     }
 
-    /// Ends the operation if that has been decided and is safe now. Tries again each time the operation makes
-    /// progress.
+    /// Ends the operation if this has been decided and is currently safe. Called again whenever the operation
+    /// makes progress.
     pub(super) async fn supersede_operation(
         &mut self,
         myself: &ActorRef<AppMessage>,
@@ -148,8 +149,8 @@ impl ActorState {
         };
         if self.supersede_state.uninterruptible_step != uninterruptible_step {
             self.supersede_state.uninterruptible_step = uninterruptible_step;
-            // Starts a step that publishes the change. Otherwise it could take a long time until the next
-            // message.
+            // Trigger a step that publishes the change. Otherwise, the change would remain unpublished until
+            // the next message.
             drop(myself.send_message(AppMessage::RelatedChanged));
         }
     }

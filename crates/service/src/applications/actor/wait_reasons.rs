@@ -1,5 +1,5 @@
-//! Reasons why a requested operation must wait: dependencies, or before a deletion, dependents and the
-//! deletion order of the ApplicationSet.
+//! Reasons why a requested operation must wait. A sync waits for dependencies. A deletion waits for
+//! dependents and for its turn in the ApplicationSet's deletion order.
 
 use std::collections::BTreeSet;
 
@@ -13,13 +13,13 @@ use crate::applications::dependency_graph::{to_key, to_name};
 use crate::applications::messages::SupervisorMessage;
 use crate::applications::store::AppKey;
 
-/// Type of Tidegate's own condition for dependencies.
+/// Type of the condition for dependencies, which is specific to Tidegate.
 const DEPENDENCY_CONDITION: &str = "DependencyError";
-/// Maximum number of dependencies named in a message.
+/// Maximum number of dependencies to list in a message.
 const DEPENDENCIES_NAMED_MAX: usize = 5;
 
 impl ActorState {
-    /// Notifies the Application's dependencies and dependents of a change.
+    /// Notifies the Application's dependencies and dependents that it has changed.
     pub(super) fn notify_related(&self) {
         self.notify_applications(self.shared.dependencies.related(&self.key));
     }
@@ -30,12 +30,12 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the requested operation must wait, and stores the reason in its state. Sets the
-    /// condition for cycles.
+    /// Returns true if the requested operation must wait, and stores the reason in its state. Sets a
+    /// condition if there is a dependency cycle.
     pub(super) fn should_operation_wait(&mut self, now: Timestamp) -> bool {
-        // Register before the checks, so that later changes to dependencies are reported.
+        // Register before checking, so that later changes to the dependencies are reported.
         let dependencies = dependencies::dependencies_of(&self.application).iter().map(to_key).collect();
-        // Notify former dependencies too, because one of them may be waiting for this change.
+        // Also notify former dependencies, because one of them may be waiting for this change.
         self.notify_applications(self.shared.dependencies.set_dependencies(&self.key, dependencies));
         let cycle = self.dependency_cycle();
         let found = cycle.as_ref().map(|cycle| {
@@ -72,7 +72,7 @@ impl ActorState {
             }
         });
         let may_be_behind = cycle.is_none() && operation::deletion_cascade(request).is_none();
-        // Plan only when nothing else is holding the operation back, so that the plan is current.
+        // Only plan if nothing else holds the operation back, so that the plan is current.
         let Some(reason) = reason.or_else(|| self.missing_approval(now)) else { return false };
         operation::set_waiting(&mut self.application, format!("waiting for {reason}"), now);
         if may_be_behind {
@@ -81,8 +81,8 @@ impl ActorState {
         true
     }
 
-    /// Compares the dependency that the Application is waiting for, once for each commit, because a push that
-    /// doesn't affect the dependency's files doesn't notify it.
+    /// Compares the dependency that the Application is waiting for, once per commit. A push that doesn't
+    /// affect the dependency's files would not trigger this comparison.
     fn refresh_dependency(&mut self) {
         let deploys =
             dependencies::revisions_to_deploy(&self.application, self.prepared_revisions.as_deref());
@@ -106,7 +106,7 @@ impl ActorState {
         dependencies::find_cycle(&to_name(&self.key), depend).map(|cycle| format_cycle(&cycle))
     }
 
-    /// Returns the dependencies that aren't ready, with reasons.
+    /// Returns the dependencies that aren't ready, each with the reason.
     pub(super) fn dependencies_not_ready(&self) -> Option<String> {
         let deploys =
             dependencies::revisions_to_deploy(&self.application, self.prepared_revisions.as_deref());

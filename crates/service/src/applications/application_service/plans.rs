@@ -1,4 +1,4 @@
-//! Stored plans of Applications: make, show, approve and execute them.
+//! Creates, shows, approves and executes the stored plans of Applications.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use crate::summaries::{PlanState, PlanSummary};
 
 impl ApplicationService {
     /// Returns the stored plans of one Application, or of all Applications, newest first. If `requester` is
-    /// set, each plan says if that user may approve it.
+    /// set, each plan includes whether that user may approve it.
     pub async fn plans(
         &self,
         text: Option<&str>,
@@ -32,13 +32,14 @@ impl ApplicationService {
         Ok(all.iter().map(|line| self.plan_line_for(line, requester)).collect())
     }
 
-    /// Subscribes to new plans and to decisions about plans. Returns `None` if plans can't be stored.
+    /// Subscribes to new plans and to decisions about plans. Returns `None` if this service can't store
+    /// plans.
     pub fn plan_changes(&self) -> Option<broadcast::Receiver<StoredPlanMetadata>> {
         self.shared.plans.as_ref().map(|plans| plans.subscribe())
     }
 
-    /// Returns a stored plan by its hash or hash prefix, optionally restricted to one Application.
-    /// `requester` works as in [`Self::plans`].
+    /// Returns the stored plan with the given hash or hash prefix, optionally only if it belongs to a certain
+    /// Application. `requester` has the same effect as in [`Self::plans`].
     pub async fn stored_plan(
         &self,
         text: Option<&str>,
@@ -49,8 +50,8 @@ impl ApplicationService {
         Ok((self.plan_line_for(&line, requester), masked_plan(plan)))
     }
 
-    /// Returns the changes that a stored plan would make now, and what has changed since the plan was made.
-    /// Optionally restricted to one Application.
+    /// Returns the changes that a stored plan would make now, and what has changed since the plan was
+    /// created. Optionally requires that the plan belongs to a certain Application.
     pub async fn diff_plan(
         &self,
         text: Option<&str>,
@@ -68,7 +69,7 @@ impl ApplicationService {
         plan_approval::plan_differences(&self.shared, &application, plan).await
     }
 
-    /// Plans a sync of an Application and stores the plan, without writing to the cluster.
+    /// Creates and stores a plan for syncing an Application, without writing to the cluster.
     pub async fn make_plan(
         &self,
         text: &str,
@@ -86,8 +87,8 @@ impl ApplicationService {
         Ok((self.plan_line(&line), masked_plan(plan)))
     }
 
-    /// Approves a plan, optionally restricted to one Application. Returns once the approval is durable. An
-    /// operation that is waiting for the approval then starts.
+    /// Approves a plan. Optionally requires that the plan belongs to a certain Application. Returns once the
+    /// approval is durable. If an operation is waiting for this approval, it then starts.
     pub async fn approve_plan(
         &self,
         text: Option<&str>,
@@ -99,7 +100,7 @@ impl ApplicationService {
         let key = AppKey::of(&application);
         self.check_approval(&application, &line, &by).await?;
         if let Err(moved) = plan_approval::check_plan(&self.shared, &application, plan, true).await {
-            // Makes the actor check the plan immediately instead of at its next check.
+            // Make the actor check the plan immediately instead of at its next regular check.
             drop(self.supervisor.send_message(SupervisorMessage::MarkPlanStale { key }));
             return Err(moved);
         }
@@ -110,7 +111,7 @@ impl ApplicationService {
         Ok(self.plan_line(&line))
     }
 
-    /// Adds the name of the waiting plan, if any, to the error for an unknown plan.
+    /// Adds the name of the waiting plan, if there is one, to the error about an unknown plan.
     fn with_waiting_plan(&self, text: Option<&str>, error: ServiceError) -> ServiceError {
         let ServiceError::UnknownPlan { text: hash, .. } = &error else { return error };
         let is_hash = is_hash(&hash.to_ascii_lowercase());
@@ -124,7 +125,7 @@ impl ApplicationService {
         ServiceError::UnknownPlan { text: hash.clone(), why: reason }
     }
 
-    /// Checks that a user may approve a plan and that the plan is still valid.
+    /// Checks that the user may approve the plan and that the plan is still valid.
     async fn check_approval(
         &self,
         application: &Application,
@@ -174,8 +175,7 @@ impl ApplicationService {
         checked.map_err(|error| ServiceError::NotAllowed { message: error.to_string() })
     }
 
-    /// Makes an Application execute a stored plan exactly as it was stored. Returns once the request is
-    /// durable.
+    /// Makes an Application execute a plan exactly as it was stored. Returns once the request is durable.
     pub async fn sync_plan(
         &self,
         text: Option<&str>,
@@ -204,7 +204,7 @@ impl ApplicationService {
                 "plan {short} of application {key} needs {who}: `tidegate app approve {key} {short}`"
             )));
         }
-        // A rejected plan must not count as executed, so that the user can request it again.
+        // A rejected plan must not be treated as executed, so that the user can request its execution again.
         plan_approval::check_plan(&self.shared, &application, plan, allow_drift).await?;
         operation::set_reason(&mut request, &reason);
         let plan = Some(PlanReference { hash: line.hash, allow_drift });
@@ -284,8 +284,8 @@ impl ApplicationService {
         self.plan_line_for(line, None)
     }
 
-    /// Returns the list entry of a plan. If `requester` is set, the entry says if that user may approve the
-    /// plan.
+    /// Returns a plan's list entry. If `requester` is set, the entry includes whether that user may approve
+    /// the plan.
     fn plan_line_for(&self, line: &StoredPlanMetadata, requester: Option<&str>) -> PlanSummary {
         let application = self.application(&AppKey::parse(&line.application));
         let hash = line.hash.to_string();
@@ -300,7 +300,7 @@ impl ApplicationService {
             Some(_) => PlanState::Executed,
             None if line.is_by_itself && line.is_withdrawn => PlanState::Withdrawn,
             None if waiting == Some(hash.as_str()) => PlanState::Waiting,
-            // All approvals are given, and the operation is about to start.
+            // The plan has all approvals, and the operation is about to start.
             None if own.is_some() && missing().is_none() => PlanState::Executed,
             None if line.is_by_itself => PlanState::Replaced,
             None => PlanState::Stored,
@@ -351,12 +351,12 @@ fn withdrawn_error(line: &StoredPlanMetadata, key: &AppKey) -> Option<String> {
     ))
 }
 
-/// Returns the unambiguous name of an Application.
+/// Returns an Application's unambiguous name.
 fn qualified_name(key: &AppKey) -> String {
     format!("{}/{}", key.namespace, key.name)
 }
 
-/// Returns a plan with masked Secret values in its messages.
+/// Returns the plan. Secret values in its messages are masked.
 fn masked_plan(kept: StoredPlan) -> Plan {
     let mask = Mask::from_objects(kept.targets.targets.iter().map(|target| &target.object));
     let mut plan = kept.plan;
@@ -368,7 +368,7 @@ fn masked_plan(kept: StoredPlan) -> Plan {
     plan
 }
 
-/// Returns the operation that executes a stored plan, with the options that a sync without a plan would have.
+/// Returns the operation that executes a stored plan. It has the same options as a sync without a plan.
 fn plan_operation(application: &Application, plan: &StoredPlan, by: String) -> OperationRequest {
     let request = &plan.request;
     let policy = application.spec.sync_policy.clone().unwrap_or_default();

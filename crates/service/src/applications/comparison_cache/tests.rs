@@ -1,5 +1,5 @@
-//! An unchanged comparison doesn't send any requests, and changes are still detected. The cluster counts
-//! requests.
+//! Comparing again without changes doesn't send any requests, and changes are still detected. The test
+//! cluster counts the requests.
 
 use serde_json::{Value, json};
 use tidegate_application::refresh::RefreshLevel;
@@ -9,7 +9,7 @@ use tidegate_model::{Gvk, Object};
 
 use crate::applications::testing::TestEnvironment;
 
-/// Maximum number of real comparisons before the cache is used.
+/// Maximum number of real comparisons before the cache must be used.
 const ATTEMPTS_MAX: usize = 200;
 const COMPARISONS: usize = 20;
 
@@ -26,7 +26,7 @@ fn sync_status(application: &Application) -> Option<SyncStatusCode> {
     application.status.sync.as_ref().map(|sync| sync.status)
 }
 
-/// Changes an object as another client would.
+/// Changes an object, acting as another client.
 async fn edit(environment: &TestEnvironment, name: &str, value: &str) {
     let found = environment.sim.get(&Gvk::new("", "v1", "ConfigMap"), "web", name).await.unwrap().unwrap();
     let mut changed = found.as_value().clone();
@@ -69,7 +69,7 @@ async fn an_unchanged_comparison_sends_no_requests_and_writes_nothing() {
         environment.compare("shop", RefreshLevel::Recent).await;
     }
     assert_eq!((environment.calls(), environment.writes(), environment.sim.audit().len()), before);
-    // A hard refresh reads the cluster.
+    // A hard refresh always reads the cluster.
     environment.compare("web", RefreshLevel::Hard).await;
     let calls = environment.calls().split_off(before.0.len());
     assert!(calls.contains(&Verb::ListLive) && calls.contains(&Verb::Discover), "{calls:?}");
@@ -83,7 +83,7 @@ async fn every_change_is_detected() {
     environment.sync("web").await;
     compare_until(&environment, "web", SyncStatusCode::Synced).await;
     compare_until_cached(&environment, "web").await;
-    // An object is changed, restored, deleted and recreated.
+    // Change, restore, delete and recreate an object.
     edit(&environment, "one", "2").await;
     compare_until(&environment, "web", SyncStatusCode::OutOfSync).await;
     edit(&environment, "one", "1").await;
@@ -104,11 +104,11 @@ async fn every_change_is_detected() {
     environment.sync("web").await;
     compare_until(&environment, "web", SyncStatusCode::Synced).await;
     compare_until_cached(&environment, "web").await;
-    // The manifests change.
+    // Change the manifests.
     environment.commit("web", &manifests(&[config_map("one", "1"), config_map("two", "2")]));
     environment.compare("web", RefreshLevel::Forced).await;
     compare_until(&environment, "web", SyncStatusCode::OutOfSync).await;
-    // The same again, with the cluster in sync with the manifests.
+    // Repeat this with a cluster that is in sync with the manifests.
     compare_until_cached(&environment, "web").await;
     environment.commit("web", &manifests(&[config_map("one", "1"), config_map("two", "1")]));
     environment.compare("web", RefreshLevel::Forced).await;
@@ -122,7 +122,7 @@ async fn a_newly_installed_kind_is_detected() {
         "metadata": {"name": "one", "namespace": "web"}, "spec": {"size": 1}});
     let text = manifests(&[config_map("one", "1"), gadget]);
     let mut environment = TestEnvironment::new(&[("web", &text)]).await;
-    // Discovery data is cached at this point.
+    // At this point, the discovery data is cached.
     for _ in 0..COMPARISONS {
         environment.compare("web", RefreshLevel::Latest).await;
     }
@@ -148,7 +148,8 @@ async fn a_newly_installed_kind_is_detected() {
     {
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    // The operation creates an object of that kind, which only a comparison that knows the kind finds.
+    // The operation creates an object of this kind. Only a comparison that has discovered the kind finds the
+    // object.
     environment.sync("web").await;
     compare_until(&environment, "web", SyncStatusCode::Synced).await;
     environment.shutdown().await;

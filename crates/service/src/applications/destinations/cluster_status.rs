@@ -11,15 +11,16 @@ use crate::applications::watches::{WatchMetrics, WatchRegistry};
 /// Status of a cluster that Applications can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterStatus {
-    /// Names used in destinations. More than one if several Secrets declare the cluster.
+    /// Names under which destinations refer to the cluster. There are several if several Secrets declare the
+    /// cluster.
     pub names: Vec<String>,
     /// Server address.
     pub server: String,
-    /// Other server addresses that select the cluster.
+    /// Other server addresses that refer to the same cluster.
     pub other_servers: Vec<String>,
     /// True if the cluster responded to the last check and its declaration is valid.
     pub is_connected: bool,
-    /// Number of objects of Applications, including objects that don't exist.
+    /// Number of the Applications' objects, including objects that don't exist.
     pub objects: u64,
     /// Number of watched kinds.
     pub kinds: u64,
@@ -28,14 +29,14 @@ pub struct ClusterStatus {
 }
 
 impl Destinations {
-    /// Returns the managed cluster and the declared clusters, each of them once.
+    /// Returns the managed cluster and the declared clusters. Each cluster appears once.
     pub(crate) fn cluster_statuses(&self, watching: &WatchRegistry) -> Vec<ClusterStatus> {
         let stands = |name: &str, server: &str, is_connected, WatchMetrics { objects, kinds, events, .. }| {
             let (names, server) = (vec![name.to_owned()], server.to_owned());
             let other_servers = Vec::new();
             ClusterStatus { names, server, other_servers, is_connected, objects, kinds, events }
         };
-        // The managed cluster doesn't have its own health check.
+        // There are no separate health checks for the managed cluster.
         let own = watching.metrics(&self.0.destination);
         let mut first = stands(IN_CLUSTER_NAME, IN_CLUSTER_SERVER, !own.is_failing, own);
         first.other_servers.extend(self.other_managed_server().map(str::to_owned));
@@ -48,13 +49,13 @@ impl Destinations {
                 continue;
             }
             if self.is_managed_server(server) {
-                // Applications can also use the name in the cluster's Secret.
+                // Applications can also use the name from the cluster's Secret.
                 if let Some(own) = all.first_mut().filter(|own| !own.names.contains(name)) {
                     own.names.push(name.clone());
                 }
                 continue;
             }
-            // A cluster that is declared by several Secrets can't be used.
+            // A cluster that several Secrets declare can't be used.
             let canonical = canonical_server(server);
             if let Some(before) = at.get(&canonical).and_then(|at| all.get_mut(*at)) {
                 before.names.extend((!before.names.contains(name)).then(|| name.clone()));

@@ -1,4 +1,4 @@
-//! Periodic health checks of declared clusters with their current credentials.
+//! Periodic health checks of declared clusters, using their current credentials.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,17 +18,17 @@ use super::{CONCURRENT_COMPARISONS_MAX, Destinations, ServerConnection};
 use crate::applications::repositories::RepositoryFiles;
 use crate::error::ServiceError;
 
-/// Delays before the Secrets are listed again.
+/// Delays before listing the Secrets again.
 const RELIST_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
-/// Interval of health checks.
+/// Interval between health checks.
 const CHECK_INTERVAL: Duration = Duration::from_secs(10);
-/// Timeout of a health check.
+/// Timeout for a health check.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Destinations {
-    /// Checks the declared clusters while the future is polled. Calls `notify` whenever a cluster becomes
-    /// usable or unusable. Adds a cluster to the engine when it first becomes usable.
+    /// Checks the declared clusters for as long as the future is polled. Calls `notify` whenever a cluster
+    /// becomes usable or unusable. Adds a cluster to the engine the first time that it becomes usable.
     pub(crate) async fn run_health_checks(&self, engine: &Engine, notify: impl Fn()) {
         let mut changes = self.0.changed.subscribe();
         let mut is_first = true;
@@ -45,7 +45,7 @@ impl Destinations {
                     Ok(()) => notify(),
                     Err(_) => return,
                 },
-                // All Applications have been notified.
+                // All Applications have already been notified.
                 () = tokio::time::sleep(CHECK_INTERVAL) => {
                     self.state_mut().has_managed_changed = false;
                 }
@@ -53,7 +53,7 @@ impl Destinations {
         }
     }
 
-    /// Records that Secrets will be watched. Clusters aren't known until the Secrets have been read.
+    /// Records that Secrets will be watched. The clusters aren't known until the Secrets have been read.
     pub(crate) fn await_secrets(&self) {
         self.state_mut().are_secrets_awaited = true;
     }
@@ -64,7 +64,7 @@ impl Destinations {
         }
     }
 
-    /// Watches the Secrets in a namespace of the managed cluster while the future is polled.
+    /// Watches the Secrets in a namespace of the managed cluster for as long as the future is polled.
     pub(crate) async fn watch_secrets(&self, namespace: String) {
         let scope =
             Scope { gvk: Gvk::new("", "v1", "Secret"), namespace: Some(namespace), detail: Detail::Full };
@@ -86,7 +86,7 @@ impl Destinations {
                         .collect();
                 }
                 ScopeChange::Failing(error) => {
-                    // Without permission to read Secrets, no clusters are declared.
+                    // Without permission to read Secrets, there are no declared clusters.
                     if !std::mem::replace(&mut was_warned, true) {
                         tracing::warn!(%error, "failed to watch the Secrets that declare clusters; retrying");
                     }
@@ -103,7 +103,7 @@ impl Destinations {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file is unreadable. In that case, the previous clusters stay in use. The error
+    /// Returns an error if a file is unreadable. In that case, the previous clusters remain in use. The error
     /// doesn't contain Secret values.
     pub async fn read_files(&self) -> Result<(), ServiceError> {
         let Some(files) = self.0.files.clone() else { return Ok(()) };
@@ -118,7 +118,7 @@ impl Destinations {
     /// Checks all clusters. Returns true if anything has changed.
     pub(super) async fn check_all(&self, engine: &Engine) -> bool {
         let declared = self.state().declared.clone();
-        // Two spellings of the same server count as one server.
+        // Two spellings of a server address refer to the same server.
         let servers: Vec<String> =
             declared.iter().map(|one| canonical_server(&one.connection.server)).collect();
         let of_server = |server: &str| -> Vec<&ClusterSecret> {
@@ -139,7 +139,7 @@ impl Destinations {
             }
             let secrets: Vec<&str> =
                 of_server(server).into_iter().map(|one| one.secret_name.as_str()).collect();
-            // If a cluster is now declared with another spelling, it gets its own connection.
+            // A cluster that is now declared with a different spelling gets its own connection.
             let is_declared = declared.iter().any(|one| one.connection.server == *server);
             let reason = match secrets.as_slice() {
                 [one] if is_declared => {
@@ -148,7 +148,7 @@ impl Destinations {
                 [] | [_] => format!("no Secret declares the cluster at {server} anymore"),
                 several => format!("several Secrets declare the cluster at {server}: {}", several.join(", ")),
             };
-            // Work in progress waits with this reason, because the credentials are no longer valid.
+            // Work in progress waits and shows this reason, because the credentials are no longer valid.
             connection.clusters.values().for_each(|cluster| cluster.block_calls(reason.clone()));
             connection.failure = Some(reason);
         }
@@ -166,7 +166,7 @@ impl Destinations {
             let silent = || format!("no response within {} s", CHECK_TIMEOUT.as_secs());
             let uid = identity.map_err(|_| silent())?.map_err(|error| error.message)?;
             let destination = Destination::Kubernetes {
-                // Renaming a cluster must not turn it into a different cluster.
+                // Renaming a cluster must not make it a different cluster.
                 context: String::new(),
                 server: declared.server.clone(),
                 kubeconfig: None,
@@ -195,14 +195,14 @@ impl Destinations {
                 Some(reason) => tracing::warn!(name, server, reason, "declared cluster is unreachable"),
             }
             drop(state);
-            // Report this immediately, so that its Applications don't wait for slower clusters.
+            // Report this immediately, so that the cluster's Applications don't wait for slower clusters.
             self.0.changed.send_replace(());
         }
         is_news
     }
 
-    /// Returns a client with the current credentials that identifies the cluster. This client accepts any
-    /// cluster.
+    /// Returns a client that uses the current credentials and determines the cluster's identity. It accepts
+    /// any cluster.
     async fn identity_client(&self, declared: &ClusterConnection) -> Result<KubeCluster, String> {
         let (existing, is_same, clusters) = {
             let mut state = self.state_mut();
@@ -233,8 +233,9 @@ impl Destinations {
         Ok(scout)
     }
 
-    /// Returns a client for the cluster that is responding now. The client rejects other clusters. Clients
-    /// for other clusters at the same server are closed, and their work waits until those clusters return.
+    /// Returns a client for the cluster that is currently responding. The client rejects other clusters.
+    /// Clients for other clusters at the same server address are closed, and their work waits until those
+    /// clusters respond again.
     async fn cluster_client(
         &self,
         destination: &Destination,
@@ -251,7 +252,7 @@ impl Destinations {
         let cluster = match existing {
             Some(cluster) if cluster.blocked_reason().is_none() => cluster,
             Some(cluster) => {
-                // Existing connections may lead to another cluster, so open new ones.
+                // Existing connections may lead to a different cluster, so open new ones.
                 cluster.change_credentials(declared).await.map_err(|error| error.to_string())?;
                 cluster.unblock_calls();
                 cluster

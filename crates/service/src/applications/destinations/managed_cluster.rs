@@ -1,5 +1,5 @@
-//! The managed cluster, and the Secrets that declare it. These Secrets give it a name and a project, but no
-//! credentials.
+//! The managed cluster, and the Secrets that declare it. These Secrets specify a name and a project for the
+//! cluster, but no credentials.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::{
 };
 
 impl Destinations {
-    /// Returns true if Secrets of the managed cluster have changed. Logs the Secrets that can't be used.
+    /// Returns true if the managed cluster's Secrets have changed. Logs the Secrets that can't be used.
     pub(super) fn has_managed_changed(&self, before: &[ClusterSecret], now: &[ClusterSecret]) -> bool {
         let is_own = |one: &&ClusterSecret| self.is_managed_server(&one.connection.server);
         for one in now.iter().filter(is_own).filter(|one| !before.contains(*one)) {
@@ -26,12 +26,12 @@ impl Destinations {
         before.iter().filter(is_own).ne(now.iter().filter(is_own))
     }
 
-    /// Finds Secret settings that must not be used here.
+    /// Marks a Secret as unusable if it contains settings that must not be used.
     pub(super) fn check_settings(&self, declaration: &mut ClusterSecret) {
         if !self.is_managed_server(&declaration.connection.server) {
             return self.reject_exec_plugins(declaration);
         }
-        // Such a Secret requires different credentials than this process has.
+        // The Secret requires credentials that differ from those of this process.
         if declaration.problem.is_none()
             && let Some(given) = user_credential(&declaration.connection)
         {
@@ -44,8 +44,8 @@ impl Destinations {
         declaration.connection.exec = None;
     }
 
-    /// Returns the managed cluster with the project from its Secrets. Rejects Secrets that can't be used, for
-    /// example because they limit access or contain credentials.
+    /// Returns the managed cluster with the project that its Secrets specify. Rejects Secrets that can't be
+    /// used, for example because they restrict access or contain credentials.
     pub(super) fn managed_for(
         requested: &str,
         by: &[&ClusterSecret],
@@ -71,7 +71,7 @@ impl Destinations {
         state.are_secrets_awaited
     }
 
-    /// Returns the managed cluster as the destination for a project.
+    /// Returns the managed cluster as a destination, restricted to a project.
     pub(super) fn managed_destination(&self, namespace: String, project: String) -> ResolvedDestination {
         let (destination, cluster) = (self.0.destination.clone(), Arc::clone(&self.0.cluster));
         let mut servers = vec![IN_CLUSTER_SERVER.to_owned()];
@@ -82,7 +82,7 @@ impl Destinations {
     }
 }
 
-/// Returns the Secret setting that authenticates a user.
+/// Returns the Secret's setting that authenticates a user.
 fn user_credential(declared: &ClusterConnection) -> Option<&'static str> {
     let ClusterConnection { token, username, password, cert_data, exec, .. } = declared;
     let all = [

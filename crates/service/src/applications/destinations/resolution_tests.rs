@@ -1,4 +1,4 @@
-//! Destination clusters for different sets of Secrets.
+//! Destination clusters that result from different sets of Secrets.
 
 use super::*;
 use crate::simulated;
@@ -98,8 +98,8 @@ fn a_secret_for_the_managed_cluster_is_used_completely_or_not_at_all() {
     };
     let part = |one: &mut ClusterSecret| one.problem = Some("it is for some namespaces only".to_owned());
     let plain = |one: &mut ClusterSecret| one.connection.insecure = false;
-    // The managed cluster can be selected by the name in the Secret, by the usual name or address, and by the
-    // address of our client.
+    // The managed cluster can be selected by the name in its Secret, by the default name or address, and by
+    // the address that Tidegate's own client uses.
     for (secrets, expected) in [
         (vec![with(usual, plain)], [true, true, true, true]),
         (vec![with(usual, token)], [false, false, false, true]),
@@ -166,7 +166,7 @@ fn the_managed_cluster_waits_for_secrets_that_may_declare_it() {
     places.declare_all(vec![declaration("argocd/a", "b", "https://10.0.0.2:6443", None)], true);
     assert!(places.resolve(&own).is_ok());
     assert!(places.is_other_cluster(&own), "waiting callers are notified");
-    // Applications don't wait for Secrets that aren't accessible.
+    // Applications don't wait for Secrets that Tidegate isn't allowed to read.
     let places =
         Destinations::new(managed_cluster(), Arc::new(simulated::empty_cluster()), "default".to_owned());
     places.await_secrets();

@@ -1,4 +1,4 @@
-//! Declared clusters behind a local address, where one cluster replaces another.
+//! Declared clusters at a local address where one cluster replaces another.
 
 use std::sync::Mutex;
 
@@ -14,14 +14,14 @@ use super::*;
 use crate::applications::watches::WatchRegistry;
 use crate::simulated;
 
-/// Request that was received: the UID of its cluster, its credentials, and its content.
+/// A received request: the UID of its cluster, its credentials and its content.
 type ReceivedRequest = (String, String, String);
 
-/// Address at which one API server at a time can be reached.
+/// Address at which one API server at a time responds.
 struct ServerAddress {
     server: String,
-    /// UID of the current cluster. A connection stays with the cluster to which it was opened, and ends with
-    /// it.
+    /// UID of the current cluster. A connection belongs to the cluster for which it was opened and is closed
+    /// when that cluster is replaced.
     identity: watch::Sender<String>,
     requests: Arc<Mutex<Vec<ReceivedRequest>>>,
 }
@@ -48,7 +48,7 @@ impl ServerAddress {
         Self { server, identity, requests }
     }
 
-    /// Replaces the cluster.
+    /// Replaces the current cluster.
     fn set_identity(&self, identity: &str) {
         self.identity.send_replace(identity.to_owned());
         self.requests.lock().unwrap().clear();
@@ -67,7 +67,7 @@ impl ServerAddress {
         }
     }
 
-    /// Returns the requests to a cluster, except those for its identity.
+    /// Returns the requests to a cluster, except requests for its identity.
     fn requests_to(&self, identity: &str) -> Vec<String> {
         let requests = self.requests.lock().unwrap();
         let of = requests.iter().filter(|(own, _, line)| own == identity && !line.contains("kube-system"));
@@ -135,21 +135,21 @@ async fn start() -> (Destinations, Engine) {
     (places, engine)
 }
 
-/// Calls the cluster. Returns the error, if any.
+/// Calls the cluster. Returns the error if the call fails.
 async fn call_cluster(cluster: &Arc<dyn Cluster>) -> Option<String> {
     let gvk = Gvk::new("", "v1", "ConfigMap");
     loop {
         let error = cluster.get(&gvk, "default", "a").await.err()?;
-        // Operations wait after such an error.
+        // An error of this kind makes operations wait.
         assert!(error.kind.is_outage(), "{error:?}");
-        // The client takes a moment to notice the end of a connection.
+        // It takes the client a moment to notice that a connection was closed.
         if !error.message.contains("broke during") {
             return Some(error.message);
         }
     }
 }
 
-/// Checks the clusters until this one has responded.
+/// Checks the clusters until the given one has responded.
 async fn await_response(places: &Destinations, engine: &Engine, identity: &str) -> ResolvedDestination {
     loop {
         places.check_all(engine).await;
@@ -170,7 +170,7 @@ async fn a_replaced_cluster_gets_no_request_that_was_meant_for_the_former_one() 
     let first = await_response(&places, &engine, "a").await;
     assert_eq!(call_cluster(&first.cluster).await, None);
     assert!(!places.check_all(&engine).await, "nothing has changed");
-    // No check has noticed the change yet.
+    // No health check has noticed the change yet.
     api_server.set_identity("b");
     let replaced = format!("a different cluster responds at {}", api_server.server);
     assert_eq!(call_cluster(&first.cluster).await.as_ref(), Some(&replaced));
@@ -182,7 +182,7 @@ async fn a_replaced_cluster_gets_no_request_that_was_meant_for_the_former_one() 
         (call_cluster(&second.cluster).await, call_cluster(&first.cluster).await),
         (None, Some(replaced.clone()))
     );
-    // When the first cluster is back, its own work resumes there, and no other work.
+    // When the first cluster is back, only its own work continues there.
     api_server.set_identity("a");
     assert_eq!(call_cluster(&second.cluster).await.as_ref(), Some(&replaced));
     assert_eq!(await_response(&places, &engine, "a").await.destination, first.destination);
@@ -205,7 +205,7 @@ async fn an_undeclared_cluster_is_not_called_with_its_former_credentials() {
     places.check_all(&engine).await;
     let message = call_cluster(&first.cluster).await.unwrap();
     assert!(message.contains("no Secret declares the cluster at"), "{message}");
-    // The same is true for another spelling of the address.
+    // The same applies to a different spelling of the address.
     for server in [api_server.server.clone(), api_server.server.replace("127.0.0.1", "127.1")] {
         let mut twice =
             vec![api_server.declaration("argocd/one", "old"), api_server.declaration("argocd/two", "new")];
@@ -248,7 +248,7 @@ async fn reachability_is_unknown_before_the_secrets_are_read_and_checked() {
     places.check_all(&engine).await;
     assert_eq!(places.unchecked_reason(&destination), None);
     assert_eq!(connected(), [("in-cluster".to_owned(), true), ("staging".to_owned(), true)]);
-    // A cluster that doesn't respond still counts as checked.
+    // A cluster that doesn't respond is still considered checked.
     places.declare(vec![ClusterSecret {
         connection: ClusterConnection {
             name: "dead".to_owned(),
@@ -261,7 +261,7 @@ async fn reachability_is_unknown_before_the_secrets_are_read_and_checked() {
     let destination = ApplicationDestination { name: "dead".to_owned(), ..ApplicationDestination::default() };
     assert!(matches!(places.resolve(&destination), Err(DestinationError::Unreachable(_))));
     assert_eq!(connected(), [("in-cluster".to_owned(), true), ("dead".to_owned(), false)]);
-    // A cluster with two Secrets can't be used, and is counted once.
+    // A cluster that two Secrets declare can't be used, and is only counted once.
     places.declare(vec![
         api_server.declaration("argocd/one", "t"),
         ClusterSecret {
@@ -287,7 +287,7 @@ async fn reachability_is_unknown_before_the_secrets_are_read_and_checked() {
     engine.shutdown().await;
 }
 
-/// Returns a declaration with credentials from a shell script.
+/// Returns a declaration that gets its credentials from a shell script.
 fn with_program(mut declaration: ClusterSecret, script: &str) -> ClusterSecret {
     declaration.connection.exec = Some(ExecPlugin::new(ExecProvider {
         secret: declaration.secret_name.clone(),
@@ -299,7 +299,7 @@ fn with_program(mut declaration: ClusterSecret, script: &str) -> ClusterSecret {
     declaration
 }
 
-/// Returns a script that prints a token built from shell words.
+/// Returns a script that prints an `ExecCredential`. The shell expands `token`.
 fn print_token_script(token: &str, ends: &str) -> String {
     let status = format!("{{\"token\": \"'{token}'\", \"expirationTimestamp\": \"{ends}\"}}");
     format!(
@@ -350,7 +350,7 @@ async fn expired_credentials_are_sent_to_no_cluster() {
     let places = places.with_exec_plugins(BTreeSet::from(["sh".to_owned()]));
     let folder = tempfile::tempdir().unwrap();
     let count = folder.path().join("count");
-    // The first token has already expired when it is issued. The others haven't.
+    // The first token has already expired when it is issued. The other tokens haven't.
     let script = format!(
         "echo x >> {0}; if [ $(wc -l < {0}) = 1 ]; then {1}; else {2}; fi",
         count.display(),
@@ -365,7 +365,7 @@ async fn expired_credentials_are_sent_to_no_cluster() {
         !requests.is_empty() && requests.iter().all(|(_, token, _)| token == "Bearer new"),
         "{requests:?}"
     );
-    // One run for the expired token, and one for all later requests.
+    // The script ran once for the expired token and once for all later requests.
     assert_eq!(std::fs::read_to_string(&count).unwrap(), "x\nx\n");
     engine.shutdown().await;
 }

@@ -9,8 +9,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use super::*;
 use crate::simulated;
 
-/// Cluster that counts requests, except lists and watches, which can be forbidden, and version requests,
-/// which accompany discovery.
+/// Cluster that counts requests. Lists and watches, which can be forbidden, and version requests, which
+/// accompany discovery, aren't counted.
 struct CountingCluster {
     sim: SimCluster,
     calls: AtomicUsize,
@@ -67,7 +67,7 @@ impl Fixture {
         }
     }
 
-    /// Returns the number of discovery requests, and true if a kind exists.
+    /// Returns the number of discovery requests. Also returns true if the kind `Gadget` exists.
     async fn count_discovery(&self, kinds: &[&str]) -> (usize, bool) {
         let before = self.cluster.calls.load(Ordering::SeqCst);
         let found = Cluster::discover(&self.cached_cluster(kinds)).await.unwrap();
@@ -109,7 +109,7 @@ fn gadget_kind() -> GroupKind {
     GroupKind::new("tools.example", "Gadget")
 }
 
-/// Waits until watches have started or failed.
+/// Waits until the watches have started or failed.
 async fn await_watches() {
     tokio::time::sleep(Duration::from_secs(1)).await;
 }
@@ -121,7 +121,7 @@ async fn discovery_is_requested_once_and_again_after_a_definition_changes() {
     assert_eq!(stage.count_discovery(&[]).await, (1, false));
     tokio::time::sleep(WATCHED_AGE_MAX / 2).await;
     assert_eq!(stage.count_discovery(&[]).await, (0, false));
-    // The missing kind may have been added.
+    // The missing kind may have been added in the meantime.
     assert_eq!(stage.count_discovery(&["Gadget"]).await, (1, false));
     assert_eq!(stage.count_discovery(&["Gadget"]).await, (0, false), "it was read just now");
     tokio::time::sleep(SHARED_AGE_MAX).await;
@@ -130,7 +130,8 @@ async fn discovery_is_requested_once_and_again_after_a_definition_changes() {
     assert_eq!(stage.changes.recv().await, Some(ClusterChange::Group("tools.example".to_owned())));
     await_watches().await;
     assert_eq!(stage.count_discovery(&[]).await, (1, true));
-    // A server may need time to update, so its discovery data is cached only briefly for a while.
+    // A server may take some time to update its discovery data, so the data is cached only briefly after a
+    // change.
     await_watches().await;
     assert_eq!(stage.count_discovery(&[]).await, (1, true));
     tokio::time::sleep(SETTLING_TIME).await;
@@ -151,7 +152,7 @@ async fn discovery_is_requested_again_soon_where_watches_are_forbidden() {
     stage.install().await;
     tokio::time::sleep(UNWATCHED_AGE_MAX).await;
     assert_eq!(stage.count_discovery(&[]).await, (1, true));
-    // Namespaces are queried each time.
+    // Without a watch, namespaces are queried each time.
     for _ in 0..3 {
         assert_eq!(stage.count_namespace_requests("web").await, (1, None));
     }
@@ -169,7 +170,7 @@ async fn a_namespace_is_known_by_its_watch_and_its_deletion_is_reported() {
     let live = stage.cluster.sim.get(&namespace_kind(), "", "web").await.unwrap().unwrap();
     let found = found.unwrap();
     assert_eq!((calls, found.uid(), found.is_deleting()), (0, live.uid(), false));
-    // A change to an unrelated label doesn't affect any Application, but the deletion does.
+    // A change to an unrelated label doesn't affect any Application. The deletion of the namespace does.
     let mut labelled = web;
     labelled["metadata"]["labels"] = json!({"a": "b"});
     stage.write(labelled).await;
@@ -225,14 +226,14 @@ async fn an_unresponsive_cluster_is_not_contacted_again_immediately() {
     tokio::time::sleep(UNREACHABLE_RETRY_DELAY).await;
     stage.discovery.discovery(stage.cluster.as_ref(), &none).await.unwrap();
     stage.discovery.capabilities(stage.cluster.as_ref()).await.unwrap();
-    // One account's permissions don't apply to others.
+    // One account's permissions don't affect other accounts.
     let forbidden = async { Err::<(), _>(ClusterError::new(ErrorKind::Forbidden, "not for you")) };
     stage.discovery.send_request(forbidden).await.unwrap_err();
     stage.discovery.send_request(async { Ok(()) }).await.unwrap();
 }
 
-/// Otherwise a chart would render fewer objects because of the missing kind, and the sync would delete the
-/// others.
+/// Otherwise, a chart would render fewer objects because of the missing kind, and the sync would delete the
+/// missing objects.
 #[test]
 fn an_unresponsive_group_keeps_its_kinds() {
     let served = |group: &str, kinds: &[&str]| Discovery {

@@ -1,4 +1,4 @@
-//! Classification of files in a manifest folder.
+//! Classification of the files in a manifest folder.
 
 /// First bytes of a Git LFS pointer.
 const LFS_POINTER: &[u8] = b"version https://git-lfs.github.com/";
@@ -7,18 +7,18 @@ const SKIP_MARKER: &[u8] = b"+argocd:skip-file-rendering";
 /// Words that occur in every manifest.
 const MANIFEST_WORDS: [&str; 3] = ["apiVersion", "kind", "metadata"];
 
-/// Kind of file, as far as it can be recognized without parsing.
+/// Kind of a file, as far as it can be recognized without parsing the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FileKind {
     /// A manifest, which may be invalid.
     Manifest,
-    /// A Git LFS pointer to content stored elsewhere.
+    /// A Git LFS pointer. The actual content is stored elsewhere.
     LfsPointer,
-    /// A file with the skip marker or, as in Argo CD, a YAML file that isn't a manifest, such as a chart's
-    /// values: it lacks one of the words that occur in every manifest.
+    /// A file with the skip marker. As in Argo CD, this also includes a YAML file that isn't a manifest, such
+    /// as a chart's values. Such a file lacks at least one of the words that occur in every manifest.
     ///
-    /// A file with two of the three fields counts as an invalid manifest, and so does a binary file.
-    /// Otherwise its objects could be pruned.
+    /// A file with two of the three fields is treated as an invalid manifest, and so is a binary file.
+    /// Otherwise, its objects could be pruned.
     Skipped,
 }
 

@@ -1,4 +1,4 @@
-//! Limit on concurrent reads of a repository.
+//! Limit on concurrent reads from a repository.
 
 use std::collections::{BTreeSet, HashMap};
 use std::num::NonZero;
@@ -8,18 +8,19 @@ use std::thread::available_parallelism;
 use tidegate_source::Address;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Minimum number of concurrent reads of one repository.
+/// Minimum limit on concurrent reads from one repository.
 const CONCURRENT_READS_MIN: usize = 8;
-/// Number of concurrent reads per CPU, because some reads wait for programs and servers.
+/// Number of concurrent reads per CPU. It is greater than one because some reads wait for programs and
+/// servers.
 const CONCURRENT_READS_PER_PROCESSOR: usize = 2;
 
-/// Semaphores by repository. Applications over the limit wait without occupying a thread, so a server that
-/// never responds blocks only its own users and few threads.
+/// Semaphores, by repository. Applications that exceed the limit wait without occupying a thread, so a server
+/// that never responds only blocks its own users and a few threads.
 #[derive(Default)]
 pub(super) struct ReadLimit(Mutex<HashMap<Address, Weak<Semaphore>>>);
 
 impl ReadLimit {
-    /// Waits for permits for all these repositories. The permits are released when they are dropped. They are
+    /// Waits for permits for all of the given repositories. Dropping the permits releases them. They are
     /// acquired in a fixed order, so there is no deadlock.
     pub async fn acquire(&self, repositories: BTreeSet<Address>) -> Vec<OwnedSemaphorePermit> {
         let mut taken = Vec::new();
@@ -31,7 +32,7 @@ impl ReadLimit {
     }
 
     fn semaphore(&self, repository: Address) -> Arc<Semaphore> {
-        // Each critical section makes a single change, so a panic can't leave an inconsistent state.
+        // Each critical section makes only a single change, so a panic can't leave an inconsistent state.
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = all.get(&repository).and_then(Weak::upgrade) {
             return known;

@@ -1,4 +1,4 @@
-//! Resolution of revisions, based on the last or a new observation of their repositories.
+//! Resolves revisions, based on the last observation of their repositories or on a new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,9 +13,9 @@ use crate::applications::projects::project_name;
 use crate::applications::store::AppKey;
 
 impl Manifests {
-    /// Resolves the revisions of an Application's sources to commits, based on the last or a new observation
-    /// of their repositories. A new observation includes fetched dependencies. Also returns the repositories
-    /// whose refs have changed, even if the resolution fails.
+    /// Resolves the revisions of an Application's sources to commits, based on the last observation of their
+    /// repositories or on a new one. A new observation includes fetched dependencies. Also returns the
+    /// repositories whose refs have changed, even if the revisions can't be resolved.
     pub async fn resolve(
         self: &Arc<Self>,
         application: &Application,
@@ -44,7 +44,7 @@ impl Manifests {
     }
 
     /// Resolves the source revisions of many Applications, each with its project. Uses the last observation
-    /// of each repository, or a new one for all repositories if `refresh` is set. Also returns the
+    /// of each repository. If `refresh` is set, observes all repositories again. Also returns the
     /// repositories whose refs have changed.
     pub async fn resolve_all(
         self: &Arc<Self>,
@@ -85,8 +85,8 @@ impl Manifests {
         tokio::task::spawn_blocking(resolve).await.unwrap_or_else(fault)
     }
 
-    /// Observes a dependency once. Returns its address if it has changed. Errors are reported to the users of
-    /// the dependency.
+    /// Observes a dependency once. Returns its address if it has changed. Errors are reported to the
+    /// Applications that use the dependency.
     fn observe_dependency(&self, used: UsedDependency, looked: &mut BTreeSet<Address>) -> Option<Address> {
         let known = self.repositories.find_open(&used.address)?;
         if known.is_immutable(&used.source.target_revision) || !looked.insert(used.address.clone()) {
@@ -103,7 +103,7 @@ impl Manifests {
     ) -> Result<String, SourceError> {
         let SourceRevision { source, revision, .. } = part;
         let repository = self.repositories.origin(source, part.address_context(&self.base))?;
-        // Sources in the same repository share an observation.
+        // Sources from the same repository share an observation.
         let refresh =
             refresh && !repository.is_immutable(revision) && looked.insert(repository.address().clone());
         if refresh && repository.observe()? {

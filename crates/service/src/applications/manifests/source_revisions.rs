@@ -1,4 +1,4 @@
-//! Sources with their revisions.
+//! Pairs each source with its revision.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use tidegate_application::sources::Sources;
 use tidegate_model::argo::ApplicationSource;
 use tidegate_source::{AddressContext, FailureCause, SourceError};
 
-/// Reason why manifests are missing.
+/// Reason why manifests aren't available.
 pub(crate) struct SourceProblem {
     pub words: String,
     pub cause: FailureCause,
@@ -20,7 +20,7 @@ impl From<SourceError> for SourceProblem {
     }
 }
 
-/// Converts an internal error, or an error with an unknown cause.
+/// Converts an internal error or an error without a known cause.
 impl From<String> for SourceProblem {
     fn from(words: String) -> Self {
         Self { words, cause: FailureCause::Environment }
@@ -33,11 +33,11 @@ impl From<SourceProblem> for String {
     }
 }
 
-/// Source with its revision.
+/// A source, together with its revision.
 pub(super) struct SourceRevision {
     pub source: ApplicationSource,
     pub revision: String,
-    /// Project of the Applications that use the source.
+    /// Project of the Application that uses the source.
     pub project: Arc<str>,
     /// Prefix for messages if there are several sources.
     name: String,
@@ -49,12 +49,13 @@ impl SourceRevision {
         self.source.path.is_empty() && !self.source.reference.is_empty()
     }
 
-    /// Returns the source's project, and the base for relative addresses.
+    /// Returns the source's project and the base directory for relative addresses.
     pub fn address_context<'h>(&'h self, base: &'h Path) -> AddressContext<'h> {
         AddressContext { base, project: &self.project }
     }
 
-    /// Runs a function on the source. Errors name the source and don't contain credentials from its address.
+    /// Calls a function with the source. Its errors mention the source, but never contain the credentials in
+    /// the source's address.
     pub fn with_error_context<T, E: Into<SourceProblem>>(
         &self,
         work: impl FnOnce() -> Result<T, E>,

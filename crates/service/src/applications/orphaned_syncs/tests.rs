@@ -1,5 +1,5 @@
-//! Applications that are deleted during a sync. The cluster's audit log shows the created and deleted
-//! objects.
+//! Applications that are deleted during a sync. The cluster's audit log shows which objects were created and
+//! deleted.
 
 use tidegate_cluster::sim::Verb;
 use tidegate_executor::Summary;
@@ -8,7 +8,7 @@ use tidegate_model::argo::Application;
 
 use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, manifests};
 
-/// Waits for a sync with a running hook.
+/// Waits until a sync has a running hook.
 async fn start_running_hook(environment: &TestEnvironment) -> Summary {
     environment.sync("web").await;
     let created = async {

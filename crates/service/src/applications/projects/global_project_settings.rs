@@ -1,4 +1,5 @@
-//! Global projects: rules that projects inherit through `globalProjects` in Argo CD's settings.
+//! Global projects. Their rules are inherited by other projects, as configured with `globalProjects` in Argo
+//! CD's settings.
 
 use serde::Deserialize;
 use serde_json::Value;
@@ -14,25 +15,25 @@ const CONFIG_MAP: &str = "argocd-cm";
 /// Key under which the ConfigMap lists the global projects, as YAML.
 const GLOBAL_PROJECTS_KEY: &str = "globalProjects";
 
-/// Global projects and the projects that inherit from them.
+/// Global projects, and the projects that inherit from them.
 #[derive(Clone, Debug)]
 pub(crate) enum GlobalProjects {
     /// The setting has not been read yet.
     Unread,
-    /// The setting is invalid for this reason, so the restrictions aren't known.
+    /// The setting is invalid for the given reason, so the restrictions can't be determined.
     Invalid(String),
     /// The global projects, in order.
     Known(Vec<GlobalProject>),
 }
 
-/// Global project, and the projects that inherit its rules.
+/// A global project, and a selector for the projects that inherit its rules.
 #[derive(Clone, Debug)]
 pub(crate) struct GlobalProject {
     project: String,
     selector: Selector,
 }
 
-/// New value of the setting, with its source. Files take precedence over the cluster.
+/// New value of the setting, by source. Files take precedence over the cluster.
 pub(crate) enum GlobalProjectsUpdate {
     Files(Option<GlobalProjects>),
     Cluster(GlobalProjects),
@@ -77,7 +78,7 @@ impl GlobalProjects {
     ///
     /// # Errors
     ///
-    /// Returns an error if a file is unreadable.
+    /// Returns an error if a file can't be read.
     pub fn read_files(files: &RepositoryFiles) -> Result<Option<Self>, ServiceError> {
         let mut found = None;
         files.for_each_object(|object| {
@@ -89,7 +90,7 @@ impl GlobalProjects {
         Ok(found)
     }
 
-    /// Returns the names of the global projects that a project inherits from. A project never inherits from
+    /// Returns the names of the global projects from which a project inherits. A project never inherits from
     /// itself.
     pub fn inherited_by(&self, project: &AppProject) -> Result<Vec<&str>, String> {
         let all = match self {

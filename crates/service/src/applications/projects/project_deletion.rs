@@ -1,4 +1,4 @@
-//! Deletion of projects. The finalizer keeps a project while an Application refers to it.
+//! Deletion of projects. A finalizer keeps a deleted project for as long as an Application refers to it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tidegate_model::argo::AppProject;
 
 use super::Projects;
 
-/// Delay before a failed release is retried.
+/// Delay before retrying to release a project.
 pub(crate) const RETRY_DELAY: Duration = Duration::from_secs(60);
 
 /// Returns true if a project is being deleted and still has its finalizer.

@@ -1,4 +1,4 @@
-//! Random projects and objects. The cluster's audit log must not contain any write that a project doesn't
+//! Random projects and objects. The cluster's audit log must not contain any write that the project doesn't
 //! permit, even if the project changes during the operation.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ use super::*;
 
 const START: Timestamp = Timestamp::from_millis(1_795_253_400_000);
 const NAMESPACES: [&str; 3] = ["web", "shop", "kube-system"];
-/// Kinds, and true for namespaced kinds.
+/// Kinds. The flag is true for namespaced kinds.
 const KINDS: [(&str, &str, bool); 6] = [
     ("v1", "ConfigMap", true),
     ("v1", "Secret", true),
@@ -101,7 +101,7 @@ fn random_manifests(dice: &mut RandomNumbers) -> String {
             "name": name,
             "annotations": {"argocd.argoproj.io/sync-wave": dice.below(3).to_string()},
         });
-        // A cluster-scoped object with a namespace is still cluster-scoped.
+        // A cluster-scoped object remains cluster-scoped even if it specifies a namespace.
         if namespaced || dice.below(2) == 0 {
             metadata["namespace"] = (*dice.pick(&NAMESPACES)).into();
         }
@@ -118,7 +118,7 @@ fn random_manifests(dice: &mut RandomNumbers) -> String {
     text
 }
 
-/// Cluster in which a change happens just before one of the writes, selected by number.
+/// Cluster in which the rules change just before one of the writes, which is selected by its number.
 struct ChangingCluster {
     sim: SimCluster,
     writes: AtomicUsize,
@@ -152,7 +152,7 @@ struct Fixture {
 }
 
 impl Fixture {
-    /// Replaces the rules before the write with this number.
+    /// Replaces the rules just before the write with the given number.
     async fn new(change_at: usize, then: Arc<AppProject>) -> Self {
         let sim = SimCluster::in_memory(SimConfig::default(), Clock::tokio(START));
         for name in NAMESPACES {
@@ -220,7 +220,7 @@ async fn nothing_is_written_that_the_project_does_not_permit() {
         let then = random_project(&mut dice);
         let at = dice.below(16);
         let stage = Fixture::new(at, Arc::clone(&then)).await;
-        // Creates objects to prune, and objects with other owners.
+        // Create objects to be pruned, and objects that belong to other owners.
         stage.projects.set_projects(only_project(&unrestricted_project()));
         stage.run(&random_manifests(&mut dice), &[]).await;
         let before = stage.sim.audit().len();
@@ -233,7 +233,8 @@ async fn nothing_is_written_that_the_project_does_not_permit() {
         let turned = stage.change_count.load(Ordering::SeqCst);
         let audit = stage.sim.audit();
         for (number, entry) in audit.iter().enumerate().skip(before) {
-            // The write before the change was already permitted. Taking over fields needs two requests.
+            // The write before the change had already been permitted. Taking over fields requires two
+            // requests.
             let is_rest = || {
                 let started = audit.get(turned).filter(|_| number == turned + 1);
                 started.is_some_and(|started| started.key() == entry.key())
@@ -249,12 +250,12 @@ async fn nothing_is_written_that_the_project_does_not_permit() {
         assert!(view.phase == OperationPhase::Succeeded || is_refused, "seed {seed}: {text}");
         stage.engine.shutdown().await;
     }
-    // Each outcome has occurred.
+    // Make sure that each outcome occurred often enough.
     assert!(written > 50 && refused > 20 && stopped > 3, "{written} {refused} {stopped}");
 }
 
-/// For a kind that is installed by the operation, the scope in its definition counts, not the namespaces of
-/// its objects.
+/// If the operation installs the kind, the scope in the definition is used, not the namespaces of the kind's
+/// objects.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_scoped_object_is_the_same_whatever_namespace_it_names() {
     let definition = json!({
@@ -320,7 +321,7 @@ async fn without_projects_only_unrestricted_operations_continue() {
     }
 }
 
-/// An operation waits for the windows that it started with, unless they permit manual syncs.
+/// An operation waits for the windows that applied when it started, unless they permit manual syncs.
 #[tokio::test(start_paused = true)]
 async fn a_running_operation_waits_for_its_sync_windows() {
     let stage = Fixture::new(usize::MAX, unrestricted_project()).await;
@@ -378,7 +379,7 @@ fn unknown_projects_permit_nothing() {
     assert_eq!(projects.set_projects(set(Some("b.yaml: damaged"))), names(&[]));
     assert_eq!(projects.set_projects(ProjectSet::default()), names(&["broken", "default", "shop"]));
     assert_eq!(find("default"), Ok(true));
-    // Users of a missing project wait for it. Existing projects can be used.
+    // Applications wait for a missing project. Existing projects can be used.
     let awaited = |name: &str| match projects.find(name).map_err(DestinationError::from) {
         Err(DestinationError::Unchecked(reason)) => Some(reason),
         _ => None,
@@ -394,7 +395,7 @@ fn unknown_projects_permit_nothing() {
     assert_eq!((awaited("broken"), projects.has_pending_projects()), (None, true));
 }
 
-/// Returns global projects from the text of Argo CD's setting.
+/// Parses global projects from the text of Argo CD's setting.
 fn global_projects_from_list(list: &Value) -> GlobalProjects {
     let value = json!({
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "argocd-cm", "namespace": "argocd"},
@@ -423,7 +424,7 @@ fn projects_inherit_from_the_matching_global_projects() {
         (json!(expression("NotIn", ", values: [prod]")), Ok("")),
         (json!(expression("Exists", "")), Ok("platform")),
         (json!(expression("DoesNotExist", "")), Ok("")),
-        // A project doesn't inherit from itself. If there are several global projects, all of them count, in
+        // A project doesn't inherit from itself. If several global projects match, all of them apply, in
         // order.
         (json!("[{projectName: b}, {projectName: shop}, {projectName: a}]"), Ok("b a")),
         (json!(expression("Near", "")), Err("unknown operator \"Near\"")),
@@ -477,7 +478,8 @@ async fn current_rules_of_global_projects_apply_to_matching_projects() {
     let set_globals = |globals| projects.set_globals(GlobalProjectsUpdate::Cluster(globals));
     projects.set_projects(set(Some(denies())));
     assert_eq!((refusal("shop"), refusal("default")), (String::new(), String::new()));
-    // A global project without a selector applies to all projects, including an undefined default.
+    // A global project without a selector applies to all projects, including a `default` project that isn't
+    // defined.
     assert_eq!(
         set_globals(global_projects_from_list(&json!("[{projectName: platform}]"))),
         names(&["default", "shop"])
@@ -489,7 +491,7 @@ async fn current_rules_of_global_projects_apply_to_matching_projects() {
     // Changes to the global project's rules take effect.
     projects.set_projects(set(Some(platform(json!({})))));
     assert_eq!(refusal("shop"), "");
-    // If the global project or the setting is missing, the restrictions aren't known.
+    // If the global project or the setting is missing, the restrictions can't be determined.
     projects.set_projects(set(None));
     assert!(refusal("shop").contains("the global project platform does not exist"), "{}", refusal("shop"));
     set_globals(global_projects_from_list(&json!("[")));
@@ -554,7 +556,7 @@ async fn an_operation_impersonates_the_account_of_its_project() {
     let fields = ignored.unknown_fields(&web.0).join("; ");
     assert!(fields.contains("destinationServiceAccounts of project 'shop' have no effect"), "{fields}");
     assert!(fields.contains("--impersonate"), "{fields}");
-    // Nothing is written if the service account isn't known.
+    // Nothing is written if the service account can't be determined.
     let unknown = Projects::new("argocd".to_owned()).with_impersonation(ImpersonationMode::WhereNamed);
     assert!(user(&unknown, &web).unwrap_err().contains("not been read yet"));
 }

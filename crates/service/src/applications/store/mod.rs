@@ -1,4 +1,4 @@
-//! Stores of Applications and their state.
+//! Stores for Applications and their state.
 
 mod folder;
 pub(crate) mod generated_applications;
@@ -28,9 +28,9 @@ pub use state_files::read_applications;
 /// Name of an Application.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AppKey {
-    /// Namespace. The control plane's namespace if the Application doesn't have one.
+    /// Namespace, which is the control plane's namespace if the Application doesn't specify one.
     pub namespace: String,
-    /// Name within the namespace.
+    /// Name, unique within the namespace.
     pub name: String,
 }
 
@@ -51,14 +51,14 @@ impl AppKey {
         Self { namespace: object.namespace().to_owned(), name: object.name().to_owned() }
     }
 
-    /// Parses an Application name as written by users (`NAMESPACE/NAME`) or in operations (`NAMESPACE_NAME`).
-    /// A name without a namespace belongs to the control plane's namespace.
+    /// Parses an Application name, either as users write it (`NAMESPACE/NAME`) or as in operations
+    /// (`NAMESPACE_NAME`). A name without a namespace belongs to the control plane's namespace.
     pub fn parse(text: &str) -> Self {
         let (namespace, name) = text.split_once(['/', '_']).unwrap_or((control_namespace(), text));
         Self { namespace: namespace.to_owned(), name: name.to_owned() }
     }
 
-    /// Returns the name used in operations.
+    /// Returns the name that operations use.
     pub fn instance_name(&self) -> String {
         if self.is_in_control_plane() {
             self.name.clone()
@@ -67,12 +67,13 @@ impl AppKey {
         }
     }
 
-    /// Returns true if the key is in the control plane's namespace, so that its name alone is sufficient.
+    /// Returns true if the key is in the control plane's namespace, so that the name is sufficient to
+    /// identify it.
     pub fn is_in_control_plane(&self) -> bool {
         self.namespace == control_namespace()
     }
 
-    /// Returns true if both names are valid for objects and files.
+    /// Returns true if namespace and name are valid names for objects and files.
     pub fn is_valid(&self) -> bool {
         let is_plain = |text: &str| {
             let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.');
@@ -81,7 +82,7 @@ impl AppKey {
         is_plain(&self.name) && is_plain(&self.namespace)
     }
 
-    /// Returns the only match of a name.
+    /// Returns the only match for the name `text`.
     ///
     /// # Errors
     ///
@@ -90,7 +91,7 @@ impl AppKey {
         let mut found = found.into_iter();
         match (found.next(), found.next()) {
             (Some(only), None) => Ok(only),
-            // The input is wrong, not the state of the system, so every command exits with code 2.
+            // The input is wrong rather than the state of the system, so every command exits with code 2.
             (None, _) => Err(ServiceError::BadInput {
                 message: format!(
                     "there is no application {text}; `tidegate app list` lists all applications"
@@ -102,7 +103,7 @@ impl AppKey {
         }
     }
 
-    /// Returns true if a name given by a user refers to this Application, with or without its namespace.
+    /// Returns true if a name entered by a user refers to this Application, with or without a namespace.
     pub fn matches(&self, text: &str) -> bool {
         text.split_once('/')
             .map_or(self.name == text, |(namespace, name)| self.namespace == namespace && self.name == name)
@@ -118,26 +119,26 @@ impl fmt::Display for AppKey {
     }
 }
 
-/// Application in the store.
+/// An Application in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredApplication {
-    /// Desired state. The first event of an Application also contains its status and operation. In later
-    /// events, an operation is a new request from another client.
+    /// Desired state. An Application's first event also contains its status and operation. In later events,
+    /// an operation is a new request from another client.
     pub application: Application,
-    /// Reason why the desired state may be outdated: the Application is unreadable or invalid.
+    /// Reason why the desired state may be outdated, if the Application is unreadable or invalid.
     pub problem: Option<String>,
-    /// Message about damaged earlier state, with the new location of its file.
+    /// Message about a damaged earlier state, with the path to which its file was moved.
     pub lost_state: Option<String>,
 }
 
-/// Operation that a client terminates by writing the phase `Terminating`.
+/// Operation that another client has terminated by writing the phase `Terminating`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExternalTermination {
     /// Operation ID. `None` if the operation hasn't started.
     pub operation: Option<OperationId>,
 }
 
-/// An event of a store.
+/// An event from a store.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StoreEvent {
     /// An Application was added or changed.
@@ -146,25 +147,25 @@ pub enum StoreEvent {
     Overwritten {
         /// Name of the Application.
         key: AppKey,
-        /// Operation to terminate, if the client has set its phase to `Terminating`.
+        /// Operation to terminate, if the client has set the operation's phase to `Terminating`.
         termination: Option<ExternalTermination>,
     },
     /// An Application no longer exists.
     Gone(AppKey),
-    /// All projects. Emitted before any Application.
+    /// All projects. Sent before the first Application.
     Projects(ProjectSet),
-    /// All current errors that don't belong to an Application.
+    /// All current errors that can't be attributed to an Application.
     Problems(Vec<String>),
-    /// All initial Applications have been emitted.
+    /// All Applications that existed at the start have been sent.
     Settled,
-    /// The store was read after this number was issued, and all changes have been emitted.
+    /// The store was read after this number was issued, and all changes have been sent.
     ReadDone(u64),
 }
 
-/// Store of Applications. Only an Application's actor writes its state.
+/// Store for Applications. Only an Application's actor writes the Application's state.
 #[async_trait]
 pub trait ApplicationStore: Send + Sync + 'static {
-    /// Returns the base for relative repository addresses.
+    /// Returns the base directory for relative repository addresses.
     fn base(&self) -> PathBuf;
 
     /// Returns the namespace of the projects.
@@ -172,61 +173,61 @@ pub trait ApplicationStore: Send + Sync + 'static {
         control_namespace().to_owned()
     }
 
-    /// Returns true if other clients read the state in the store, so that each write causes work for all of
+    /// Returns true if other clients read the state from the store, so that each write causes work for all of
     /// them.
     fn is_shared(&self) -> bool {
         false
     }
 
-    /// Emits the current content, then all changes, until the receiver is dropped.
+    /// Sends the current content and then all changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<StoreEvent>;
 
     /// Requests an early read of the current content, if the store doesn't report changes automatically.
-    /// Returns the number that the subsequent [`StoreEvent::ReadDone`] will have.
+    /// Returns the number that the corresponding [`StoreEvent::ReadDone`] will contain.
     fn request_read(&self) -> Option<u64> {
         None
     }
 
-    /// Atomically persists an Application's state and its requested operation. Both are durable when this
+    /// Persists an Application's state and its requested operation atomically. Both are durable when this
     /// function returns.
     async fn persist(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Returns the reason why [`Self::delete`] would refuse to remove an Application, if known.
+    /// Returns the reason why [`Self::delete`] would refuse to delete an Application, if it can be determined
+    /// in advance.
     async fn deletion_error(&self, _: &Application) -> Option<ServiceError> {
         None
     }
 
-    /// Deletes an Application with its current finalizers, which keep it until its deletion has finished. The
-    /// request is durable when this function returns; the watch reports the progress.
+    /// Deletes an Application. Its current finalizers keep it until the deletion has finished. The request is
+    /// durable when this function returns. The watch reports the progress.
     async fn delete(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Replaces the finalizers of an Application that is being deleted. The watch reports when the
-    /// Application no longer exists.
+    /// Replaces a deleted Application's finalizers. The watch reports when the Application no longer exists.
     async fn release(&self, application: &Application) -> Result<(), ServiceError>;
 
-    /// Returns the client that wrote the phase of an Application's operation, if known, such as
-    /// `kubectl-patch`.
+    /// Returns the client that wrote the phase of an Application's operation, such as `kubectl-patch`, if the
+    /// store provides this information.
     async fn writer_of_phase(&self, _: &AppKey) -> Option<String> {
         None
     }
 
-    /// Returns the client that wrote the annotation confirming an Application's deletions, if the watched
-    /// object has it, such as `kubectl-annotate`.
+    /// Returns the client that wrote the annotation that confirms an Application's deletions, such as
+    /// `kubectl-annotate`, if the watched object contains this information.
     fn writer_of_approval(&self, _: &AppKey) -> Option<String> {
         None
     }
 
-    /// Waits until all writes have finished, including writes whose callers are no longer waiting.
+    /// Waits until all writes have finished, including writes that no caller is waiting for anymore.
     async fn await_writes(&self) {}
 
     /// Removes the finalizer that keeps a deleted project until no Application uses it. Does nothing if
-    /// projects are files or are managed by another controller.
+    /// projects are files or if another controller manages them.
     async fn release_project(&self, _: &AppProject) -> Result<(), ServiceError> {
         Ok(())
     }
 
-    /// Returns true if an Application that is missing from the initial events definitely doesn't exist. A
-    /// missing file can reappear, so this is false for files.
+    /// Returns true if an Application that is missing from the initial events definitely doesn't exist.
+    /// Returns false for files, because a missing file may reappear.
     fn is_authoritative(&self, _: &AppKey) -> bool {
         false
     }

@@ -1,5 +1,5 @@
-//! Applications, ApplicationSets and projects in one file. An error affects only the document that contains
-//! it.
+//! Applications, ApplicationSets and projects in a single file. An error only affects the document that
+//! contains it.
 
 pub(super) mod incomplete_file;
 
@@ -17,13 +17,14 @@ use self::incomplete_file::IncompleteFile;
 use super::projects::{self, ProjectResults};
 use super::{AppKey, StoredApplication};
 
-/// Modification time, length and inode of a file, to detect changes.
+/// Modification time, length and inode of a file, used to detect changes.
 pub(super) type FileStamp = (std::time::SystemTime, u64, u64);
 
 /// Result of reading an ApplicationSet.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct ParsedAppSet {
-    /// Current content, or the last readable content. `None` if the ApplicationSet was never readable.
+    /// Current content or, if it is unreadable, the last readable content. `None` if the ApplicationSet has
+    /// never been readable.
     pub appset: Option<ApplicationSet>,
     /// Reason why the content may be outdated.
     pub problem: Option<String>,
@@ -33,21 +34,21 @@ pub(crate) struct ParsedAppSet {
 #[derive(Default)]
 pub(crate) struct ParsedFile {
     pub(super) stamp: Option<FileStamp>,
-    /// Documents that have disappeared from the file and may return.
+    /// Documents that have disappeared from the file and may come back.
     pub(super) incomplete: Option<Box<IncompleteFile>>,
-    /// Applications. If an Application is unreadable now, its last readable content.
+    /// Applications. If an Application is currently unreadable, contains its last readable content.
     pub applications: BTreeMap<AppKey, Arc<StoredApplication>>,
-    /// ApplicationSets. If an ApplicationSet is unreadable now, its last readable content.
+    /// ApplicationSets. If an ApplicationSet is currently unreadable, contains its last readable content.
     pub appsets: BTreeMap<AppKey, ParsedAppSet>,
-    /// Projects. If a project is unreadable now, its last readable content.
+    /// Projects. If a project is currently unreadable, contains its last readable content.
     pub(super) projects: ProjectResults,
     /// Errors that can't be attributed to a document with a known name.
     pub problems: Vec<String>,
-    /// Errors of ApplicationSets whose names aren't known.
+    /// Errors of ApplicationSets with unknown names.
     pub appset_problems: Vec<String>,
-    /// True if parts of the file are unreadable and it isn't known which Applications they contain.
+    /// True if it can't be determined which Applications an unreadable part of the file contains.
     pub has_unknown_applications: bool,
-    /// True if unreadable parts may contain projects.
+    /// True if unreadable parts of the file may contain projects.
     pub can_hide_projects: bool,
 }
 
@@ -55,13 +56,13 @@ pub(crate) struct ParsedFile {
 const APPLICATION_KIND: &str = "Application";
 const APPSET_KIND: &str = "ApplicationSet";
 
-/// Returns the message for an Application that keeps its earlier state.
+/// Returns the message for an Application that keeps its previous state.
 pub(crate) fn unreconciled_message(reason: &str, problem: &str) -> String {
     format!("{reason}, so its last valid version remains in effect until this is fixed: {problem}")
 }
 
-/// Returns the message for a document that occurs in two places. It isn't reconciled, because the intended
-/// document isn't known.
+/// Returns the message for a document that occurs in two places. Neither is reconciled, because it can't be
+/// determined which one is intended.
 pub(super) fn duplicate_message(first: &str, other: &str) -> String {
     format!(
         "the resource is defined in both {first} and {other}, so it is not managed until one definition is \
@@ -69,10 +70,10 @@ pub(super) fn duplicate_message(first: &str, other: &str) -> String {
     )
 }
 
-/// First location of each document in a file.
+/// First location of each document.
 type DocumentLocations = BTreeMap<(&'static str, AppKey), String>;
 
-/// Records the location of a document. Returns an error if the document already has one.
+/// Records a document's location. Returns an error if the document already has a location.
 fn record_location(
     kind: &'static str,
     key: &AppKey,
@@ -99,7 +100,7 @@ impl ParsedFile {
             Ok(content) => content,
         };
         let (targets, errors) = parse_each(name, &content, &Limits::default());
-        // A file that is being rewritten is empty at first and may begin with a comment.
+        // While a file is being rewritten, it is empty at first and may then only contain a comment.
         if targets.is_empty() && errors.is_empty() && self.has_documents() {
             return self
                 .keep_content(format!("{name}: the file is empty; delete it to remove its applications"));
@@ -160,8 +161,8 @@ impl ParsedFile {
         }
     }
 
-    /// Keeps the last content of unreadable ApplicationSets, and of ApplicationSets that may be in an
-    /// unreadable part.
+    /// Keeps the last readable content of unreadable ApplicationSets, and of ApplicationSets that may be in
+    /// an unreadable part of the file.
     fn keep_unreadable_appsets(&mut self, before: BTreeMap<AppKey, ParsedAppSet>) {
         let hidden = self
             .has_unknown_applications
@@ -181,11 +182,11 @@ impl ParsedFile {
         }
     }
 
-    /// Records unreadable projects. A project with unreadable rules forbids everything.
+    /// Records unreadable projects. A project with unreadable rules doesn't permit anything.
     fn record_project_errors(&mut self, errors: Vec<ManifestError>) {
         for error in errors {
             let problem = error.to_string();
-            // A quoted name contains a slash and isn't a project name.
+            // If the name contains a slash, it is quoted and isn't a project name.
             if let Some(name) = project_of(&error).filter(|name| !name.ends_with('"')) {
                 self.projects.insert(name.to_owned(), Err(problem.clone()));
             }
@@ -193,7 +194,8 @@ impl ParsedFile {
         }
     }
 
-    /// Keeps the earlier content of an unreadable file, just as a control plane rejects invalid content.
+    /// Keeps the previous content of an unreadable file, in the same way as a control plane that rejects
+    /// invalid content.
     fn keep_content(&mut self, problem: String) {
         for stored in self.applications.values_mut() {
             Arc::make_mut(stored).problem = Some(unreconciled_message("the file is invalid", &problem));
@@ -204,7 +206,7 @@ impl ParsedFile {
         (self.problems, self.has_unknown_applications) = (vec![problem], true);
     }
 
-    /// Drops everything except ApplicationSets, to save memory.
+    /// Drops everything except the ApplicationSets, to save memory.
     pub(super) fn keep_only_appsets(&mut self) {
         self.applications.clear();
         self.projects.clear();
@@ -214,7 +216,7 @@ impl ParsedFile {
         !(self.applications.is_empty() && self.appsets.is_empty() && self.projects.is_empty())
     }
 
-    /// Returns true if the file contains exactly one document, which is readable.
+    /// Returns true if the file contains exactly one document and the document is readable.
     pub fn has_single_document(&self) -> bool {
         let number =
             self.applications.len().saturating_add(self.appsets.len()).saturating_add(self.projects.len());
@@ -250,8 +252,8 @@ impl ParsedFile {
         }
     }
 
-    /// Groups the errors of a kind by document. Errors that don't belong to a known document apply to the
-    /// whole file.
+    /// Groups a kind's errors by document. Errors that can't be attributed to a document apply to the whole
+    /// file.
     fn sort_errors(&mut self, errors: Vec<ManifestError>, kind: &str) -> BTreeMap<AppKey, String> {
         let mut found: BTreeMap<AppKey, String> = BTreeMap::new();
         for error in errors {
@@ -280,13 +282,13 @@ fn can_name_projects(content: &[u8]) -> bool {
     content.windows(projects::KIND.len()).any(|part| part == projects::KIND.as_bytes())
 }
 
-/// Returns the name of the project that an error concerns.
+/// Returns the name of the project that an error is about.
 fn project_of(error: &ManifestError) -> Option<&str> {
     let name = error.object.as_deref()?.strip_prefix("AppProject ")?;
     Some(name.split_once('/').map_or(name, |(_, name)| name))
 }
 
-/// Returns the name of the Application or ApplicationSet that an error concerns.
+/// Returns the key of the Application or ApplicationSet that an error is about.
 fn document_key(error: &ManifestError, kind: &str) -> Option<AppKey> {
     let name = error.object.as_deref()?.strip_prefix(kind)?.strip_prefix(' ')?;
     let (namespace, name) = name.split_once('/').unwrap_or(("", name));
@@ -301,7 +303,7 @@ fn empty_application(namespace: &str, name: &str) -> Application {
     }
 }
 
-/// Returns an Application of which only the name is known.
+/// Returns a placeholder for an Application that is unreadable except for its name.
 fn unreadable_application(key: &AppKey) -> Application {
     let namespace = if key.is_in_control_plane() { "" } else { key.namespace.as_str() };
     empty_application(namespace, &key.name)

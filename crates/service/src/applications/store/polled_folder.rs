@@ -1,4 +1,4 @@
-//! Files in a folder, polled for changes. Only changed files are read.
+//! Files in a folder that is polled for changes. Only changed files are read.
 
 pub(super) mod absence;
 mod folder_listing;
@@ -22,54 +22,56 @@ use super::parsed_file::{FileStamp, ParsedFile, duplicate_message};
 use super::projects::{self, ProjectResults};
 use crate::error::ServiceError;
 
-/// Maximum number of attempts to get the same list twice. A list can miss a file that is being renamed.
+/// Maximum number of attempts to get the same list of files twice in a row. A list may miss a file that is
+/// being renamed.
 const LIST_ATTEMPTS_MAX: usize = 4;
-/// Factor by which the grace period is extended while files appear in a folder that didn't have any. There
-/// can be many files and they can appear slowly, so missing content is kept longer.
+/// Factor by which the grace period is extended while files appear in a folder that was empty before. There
+/// may be many files, and they may appear slowly, so missing content is kept longer.
 const INITIAL_GRACE_FACTOR: u32 = 33;
 
-/// Known content of a folder before any files were found in it.
+/// Content that is expected in a folder before any files have been found there.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
 enum InitialContent {
-    /// Not set, because the folder had files in the first poll.
+    /// Not relevant, because the folder contained files in the first poll.
     #[default]
     Unset,
-    /// No content is known, so the poller doesn't wait for any.
+    /// No content is expected, so the poller doesn't wait for any.
     Empty,
-    /// Known content is missing because there are no files. It may return.
+    /// Expected content is missing because there are no files. It may come back.
     Missing,
 }
 
-/// Files of a folder, according to the last poll.
+/// Files in a folder, according to the last poll.
 #[derive(Default)]
 pub(crate) struct PolledFolder {
     folder: PathBuf,
     parsed: BTreeMap<PathBuf, ParsedFile>,
-    /// Missing files, and how long they have been missing. Their content is kept until their deletion is
-    /// certain.
+    /// Missing files, and how long they have been missing. Their content is kept until it is certain that
+    /// they were deleted.
     missing: BTreeMap<PathBuf, (ParsedFile, Absence)>,
     /// True if the folder itself is unreadable.
     is_unreadable: bool,
-    /// True if the content of some files is unknown because the files are inaccessible.
+    /// True if the content of some files can't be determined because the files are inaccessible.
     has_inaccessible_files: bool,
-    /// True if files were removed or renamed during the listing, so that missing files may still exist.
+    /// True if files were removed or renamed while the folder was being listed. Missing files may then still
+    /// exist.
     is_changing: bool,
-    /// True for a folder that belongs to Tidegate. Such a folder doesn't have to exist, and only Tidegate
-    /// changes it.
+    /// True for a folder that belongs to Tidegate. Such a folder may be missing, and only Tidegate changes
+    /// it.
     is_internal: bool,
     /// True if only ApplicationSets are needed.
     has_only_appsets: bool,
-    /// Errors with the folder and with inaccessible files.
+    /// Errors about the folder and about inaccessible files.
     problems: Vec<String>,
     /// Time after which a missing file is considered deleted.
     grace_period: Duration,
-    /// True once a file was found.
+    /// True once a file has been found.
     has_had_files: bool,
     initial_content: InitialContent,
-    /// Device and inode of the folder at the time when its files were found.
+    /// Device and inode of the folder when files were found in it.
     identity: Option<(u64, u64)>,
-    /// Absence of the documents that weren't in any file at the start. `is_initial_confirmed` is true once
-    /// the absence is certain.
+    /// Absence of the documents that weren't in any file at the start. `is_initial_confirmed` is true once it
+    /// is certain that they are absent.
     initial_absence: Absence,
     is_initial_confirmed: bool,
 }
@@ -80,12 +82,13 @@ impl PolledFolder {
         Self { folder: folder.to_owned(), grace_period: GRACE_PERIOD, ..Self::default() }
     }
 
-    /// Creates a poller for a folder that belongs to Tidegate and is created together with its first file.
+    /// Creates a poller for a folder that belongs to Tidegate. The folder is created together with its first
+    /// file.
     pub fn new_internal(folder: &Path) -> Self {
         Self { is_internal: true, ..Self::new(folder) }
     }
 
-    /// Creates a poller that reads only ApplicationSets from a folder.
+    /// Creates a poller that only reads ApplicationSets from a folder.
     pub fn new_for_appsets(folder: &Path) -> Self {
         Self { has_only_appsets: true, ..Self::new(folder) }
     }
@@ -96,14 +99,14 @@ impl PolledFolder {
         Self { grace_period: Duration::ZERO, ..self }
     }
 
-    /// Returns true if a second poll has confirmed which files are missing at the start: all files were
-    /// readable, and none was being written.
+    /// Returns true if a second poll has confirmed which files are missing at the start. This requires that
+    /// all files were readable and that none was being written.
     pub fn is_initial_confirmed(&self) -> bool {
         self.is_initial_confirmed
     }
 
-    /// Returns true if the folder hasn't contained any files since the first poll, for example because a
-    /// volume isn't mounted or a repository isn't cloned yet.
+    /// Returns true if the folder hasn't contained any files since the first poll. For example, a volume may
+    /// not be mounted yet, or a repository may not be cloned yet.
     fn has_had_no_files(&self) -> bool {
         !self.has_had_files && !self.is_unreadable && !self.is_internal
     }
@@ -119,17 +122,17 @@ impl PolledFolder {
         })
     }
 
-    /// Records that no earlier content is known, so that the poller doesn't wait for any.
+    /// Records that no content is expected, so that the poller doesn't wait for any.
     pub fn mark_initially_empty(&mut self) {
         self.initial_content = InitialContent::Empty;
     }
 
-    /// Returns true if more files may appear in a folder that didn't have any.
+    /// Returns true if more files may appear in a folder that was empty before.
     pub fn has_appearing_files(&self) -> bool {
         self.initial_content == InitialContent::Missing && !self.is_initial_confirmed
     }
 
-    /// Returns the folder.
+    /// Returns the path of the folder.
     pub fn folder(&self) -> &Path {
         &self.folder
     }
@@ -139,18 +142,18 @@ impl PolledFolder {
         self.is_unreadable
     }
 
-    /// Reads changed files. Returns true if anything has changed. `removed` contains files that were removed
-    /// on purpose.
+    /// Reads the files that have changed. Returns true if anything has changed. `removed` contains files that
+    /// were removed on purpose.
     pub fn poll_files(&mut self, removed: &BTreeMap<PathBuf, AppKey>) -> bool {
         let began = Instant::now();
         let (was_away, was_coming) = (self.is_unreadable, self.has_appearing_files());
         let (found, problems) = self.list_files();
-        // Listing can be slow, so use the time when it has finished.
+        // Listing may be slow, so use the time at which it has finished.
         let now = Instant::now();
         let mut has_changed = was_away != self.is_unreadable || problems != self.problems;
         self.problems = problems;
         match self.is_unreadable {
-            // An unreadable folder doesn't reveal anything about its files.
+            // An unreadable folder doesn't provide any information about its files.
             true => self.missing.values_mut().for_each(|(_, absence)| absence.reset_undisturbed()),
             false => has_changed |= self.update_missing(&found, removed, (began, now)),
         }
@@ -166,7 +169,7 @@ impl PolledFolder {
                 continue;
             }
             let content = fs::read(&path);
-            // Read unreadable files again.
+            // Make sure that unreadable files are read again.
             file.stamp = content.is_ok().then_some(stamp);
             file.replace_incomplete_content(&file_name(&path), content, (!self.is_internal).then_some(now));
             if self.has_only_appsets {
@@ -182,17 +185,18 @@ impl PolledFolder {
             }
             false => self.initial_absence = Absence::default(),
         }
-        // The end of the wait for files counts as a change too.
+        // The end of the wait for files is also a change.
         has_changed | (was_coming && !self.has_appearing_files())
     }
 
-    /// Returns how long to wait for missing content: the time without disturbances, and the maximum time.
+    /// Returns how long to wait for missing content: the time without disturbances, and the maximum total
+    /// time.
     fn grace_periods(&self) -> (Duration, Duration) {
         let times = if self.has_appearing_files() { INITIAL_GRACE_FACTOR } else { 1 };
         (self.grace_period.saturating_mul(times), GRACE_PERIOD_MAX.saturating_mul(times))
     }
 
-    /// Sets missing files aside, restores files that are found again, and drops files that were definitely
+    /// Sets missing files aside, restores files that have come back, and drops files that were definitely
     /// deleted. Returns true if anything has changed.
     fn update_missing(
         &mut self,
@@ -220,7 +224,7 @@ impl PolledFolder {
         is_changed || before != (self.parsed.len(), self.missing.len())
     }
 
-    /// Returns the errors with the folder and with inaccessible files.
+    /// Returns the errors about the folder and about inaccessible files.
     pub fn problems(&self) -> Vec<String> {
         self.problems.clone()
     }
@@ -240,13 +244,13 @@ impl PolledFolder {
             || self.parsed_files().any(|file| file.can_hide_projects)
     }
 
-    /// Returns the known content of each file, including missing files.
+    /// Returns the content of each file, including the last content of missing files.
     pub fn parsed_files(&self) -> impl Iterator<Item = &ParsedFile> {
         self.parsed.values().chain(self.missing.values().map(|(file, _)| file))
     }
 
-    /// Returns the projects in all files. A missing file's project is included unless another file contains
-    /// it now.
+    /// Returns the projects in all files. A missing file's project is included, unless another file now
+    /// contains it.
     pub fn projects(&self) -> ProjectResults {
         let mut all = ProjectResults::new();
         for (path, file) in &self.parsed {
@@ -260,9 +264,9 @@ impl PolledFolder {
         all
     }
 
-    /// Returns the documents of one kind in all files. If two have the same name, the first is used, and
-    /// `notify` gets an error that contains both paths. A missing file's document is included unless another
-    /// file contains it now.
+    /// Returns the documents of one kind in all files. If two documents have the same name, the first one is
+    /// used, and `notify` gets an error that contains both paths. A missing file's document is included,
+    /// unless another file now contains it.
     pub fn documents<T: Clone>(
         &self,
         of: impl Fn(&ParsedFile) -> &BTreeMap<AppKey, T>,
@@ -298,18 +302,18 @@ impl PolledFolder {
         in_sight.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Returns the files found by the last poll.
+    /// Returns the files that the last poll found.
     fn known_files(&self) -> BTreeMap<PathBuf, FileStamp> {
         self.parsed.iter().filter_map(|(path, file)| Some((path.clone(), file.stamp?))).collect()
     }
 
-    /// Returns the device and inode of the folder.
+    /// Returns the folder's device and inode.
     fn identity(&self) -> Option<(u64, u64)> {
         fs::metadata(&self.folder).ok().map(|folder| (folder.dev(), folder.ino()))
     }
 
-    /// Returns an error if the folder is empty and isn't the folder in which files were found, for example
-    /// because a volume was unmounted. The poller then waits for missing content again.
+    /// Returns an error if the folder is empty and isn't the same folder in which files were found before,
+    /// for example because a volume was unmounted. The poller then waits for missing content again.
     fn replaced_folder_error(&mut self, listed: &FolderListing) -> Option<String> {
         let now = self.identity();
         if !listed.files.is_empty() || !listed.inaccessible.is_empty() {
@@ -340,7 +344,7 @@ impl PolledFolder {
                 self.is_unreadable = false;
                 return Default::default();
             }
-            // Keep the earlier content, because it wasn't deleted on purpose.
+            // Keep the previous content, because it wasn't deleted on purpose.
             Err(error) => {
                 let problem =
                     format!("{}: {error}; its previous contents remain in effect", self.folder.display());
@@ -362,7 +366,7 @@ impl PolledFolder {
                 break;
             }
         }
-        // If the folder was replaced in the meantime, the list may be incomplete.
+        // If the folder was replaced while it was being listed, the list may be incomplete.
         listed.is_changing |= self.identity() != before;
         if let Some(problem) = self.replaced_folder_error(&listed) {
             self.is_unreadable = true;
@@ -384,8 +388,8 @@ pub(super) fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// Returns the file that contains only this document, because a file with other documents must not be
-/// deleted. `what` describes the document, and `also` is advice for deleting it manually.
+/// Returns the file that contains only this document. A file with other documents must not be deleted. `what`
+/// describes the document, and `also` advises how to delete it manually.
 pub(crate) fn find_single_document_file(
     folder: &Path,
     has: impl Fn(&ParsedFile) -> bool,

@@ -1,4 +1,4 @@
-//! Projects in stores.
+//! Projects in the stores.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,21 +11,21 @@ use tidegate_model::{Gvk, Object};
 
 use super::super::projects::ProjectSet;
 
-/// Projects by name, with an error in place of a project that can't be read.
+/// Projects, by name. A project that can't be read is replaced with an error.
 pub(super) type ProjectResults = BTreeMap<String, Result<Arc<AppProject>, String>>;
 
 /// Kind of the resources.
 pub(super) const KIND: &str = "AppProject";
 
-/// Parses a project. `place` is its location for messages.
+/// Parses a project. `place` is the project's location, for use in messages.
 pub(super) fn parse_project(value: &Value, place: &str) -> (String, Result<Arc<AppProject>, String>) {
     let name = value.pointer("/metadata/name").and_then(Value::as_str).unwrap_or_default().to_owned();
     let read = argo::read_resource::<AppProject>(value);
     (name, read.map(Arc::new).map_err(|error| format!("{place}: {error}")))
 }
 
-/// Adds a project found at `place`. If two projects have the same name, both are invalid, because the
-/// intended project isn't known.
+/// Adds a project whose location is `place`. If two projects have the same name, both are invalid, because it
+/// can't be determined which one is intended.
 pub(super) fn add_project(
     all: &mut ProjectResults,
     name: String,
@@ -37,8 +37,8 @@ pub(super) fn add_project(
     all.insert(name, project);
 }
 
-/// Returns the projects in all files. `problems` says why projects may be unreadable, and `pending_reason`
-/// why more projects may appear soon.
+/// Returns the projects in all files. `problems` explains why projects may be unreadable, and
+/// `pending_reason` explains why more projects may appear soon.
 pub(super) fn projects_from_files(
     projects: ProjectResults,
     problems: Option<&[String]>,
@@ -54,8 +54,8 @@ pub(super) fn scope(namespace: &str) -> Scope {
     Scope { gvk, namespace: Some(namespace.to_owned()), detail: Detail::Full }
 }
 
-/// Applies a watch event. Returns all projects if they have changed. If the cluster doesn't have the kind,
-/// there are no projects. While it doesn't respond, the earlier projects stay.
+/// Applies a watch event. Returns all projects if any of them has changed. If the cluster doesn't have the
+/// kind, there are no projects. If the cluster doesn't respond, the previous projects are kept.
 pub(super) fn apply_event(known: &mut Option<ProjectResults>, what: ScopeChange) -> Option<ProjectSet> {
     let before = known.clone();
     let insert = |known: &mut Option<ProjectResults>, object: &Object| {

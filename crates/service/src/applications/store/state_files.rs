@@ -17,12 +17,12 @@ use crate::error::ServiceError;
 
 /// Type that is persisted as a file.
 pub(crate) trait StateFile: Clone + Serialize + DeserializeOwned {
-    /// Name used in messages.
+    /// Name of the type in messages.
     const NOUN: &'static str;
 
     /// Returns the key of the Application or ApplicationSet.
     fn key(&self) -> AppKey;
-    /// Returns the persisted form.
+    /// Returns the form in which the value is persisted.
     fn persisted_form(&self) -> Cow<'_, Self>;
 }
 
@@ -38,8 +38,8 @@ impl StateFile for Application {
     }
 }
 
-/// The whole ApplicationSet is persisted, including credentials, for work that remains after its document was
-/// deleted.
+/// The whole ApplicationSet is persisted, including credentials. It is needed for work that remains after its
+/// document was deleted.
 impl StateFile for ApplicationSet {
     const NOUN: &'static str = "ApplicationSet";
 
@@ -52,18 +52,18 @@ impl StateFile for ApplicationSet {
     }
 }
 
-/// Mode of the files.
+/// File mode.
 const OWNER_ONLY: u32 = 0o600;
 /// Extension of files that are being written.
 const TEMPORARY_EXTENSION: &str = "new";
 
-/// Returns the file of an Application or ApplicationSet. Names can't contain `_`, so the file names are
-/// distinct.
+/// Returns an Application's or ApplicationSet's file. Names can't contain `_`, so the file names are unique.
 pub(crate) fn state_path(folder: &Path, key: &AppKey) -> PathBuf {
     folder.join(format!("{}_{}.json", key.namespace, key.name))
 }
 
-/// Writes a temporary file and renames it, so that a crash leaves either the old or the new content.
+/// Writes to a temporary file and then renames it, so that a crash leaves either the old content or the new
+/// content.
 pub(crate) fn write<T: StateFile>(disk: &dyn Disk, folder: &Path, state: &T) -> Result<(), ServiceError> {
     let path = state_path(folder, &state.key());
     let beside = path.with_extension(TEMPORARY_EXTENSION);
@@ -105,14 +105,14 @@ pub(crate) fn read<T: StateFile>(path: &Path) -> Option<T> {
         .ok()
 }
 
-/// Moves damaged files aside, so that their content isn't lost. Returns their new names.
+/// Moves damaged files aside, so that their content isn't lost. Returns their new paths.
 pub(crate) fn set_damaged_aside<T: StateFile>(disk: &dyn Disk, folder: &Path) -> BTreeMap<PathBuf, String> {
     let paths = state_paths(folder).unwrap_or_default();
     let damaged = paths.into_iter().filter_map(|path| Some((content_error::<T>(&path)?, path)));
     damaged.map(|(problem, path)| (path.clone(), move_aside(disk, &path, &problem))).collect()
 }
 
-/// Removes temporary files left by a process that was killed. The caller must have exclusive use of the
+/// Removes temporary files that a crashed process left behind. The caller must have exclusive access to the
 /// folder.
 pub(crate) fn remove_temporary_files(disk: &dyn Disk, folder: &Path) {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
@@ -125,7 +125,7 @@ pub(crate) fn remove_temporary_files(disk: &dyn Disk, folder: &Path) {
     }
 }
 
-/// Returns an error if a file doesn't contain the state that its name indicates.
+/// Returns an error if a file's content doesn't match its name.
 fn content_error<T: StateFile>(path: &Path) -> Option<String> {
     let content = match fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
@@ -156,12 +156,12 @@ fn move_aside(disk: &dyn Disk, path: &Path, problem: &str) -> String {
     format!("its status was damaged ({problem}); {outcome}")
 }
 
-/// Returns the persisted state of all Applications, by name. Works even if no service is running.
+/// Returns the persisted state of all Applications, sorted by name. Works even if no service is running.
 pub fn read_applications(folder: &Path) -> Result<Vec<Application>, ServiceError> {
     read_all(folder)
 }
 
-/// Returns the content of all files in a folder, by name.
+/// Returns the content of all files in a folder, sorted by name.
 pub(crate) fn read_all<T: StateFile>(folder: &Path) -> Result<Vec<T>, ServiceError> {
     Ok(state_paths(folder)?.iter().filter_map(|path| read(path)).collect())
 }

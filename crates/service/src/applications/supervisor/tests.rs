@@ -1,4 +1,4 @@
-//! Internal faults, and messages to all Applications.
+//! Internal errors, and messages to all Applications.
 
 use tidegate_application::refresh::RefreshLevel;
 use tidegate_model::OperationPhase;
@@ -20,7 +20,7 @@ fn is_synced(app: &Application) -> Option<()> {
     (last.phase == OperationPhase::Succeeded).then_some(())
 }
 
-/// Only the Application that fails repeatedly isn't reconciled, and only until it changes.
+/// If an Application fails repeatedly, only this Application isn't reconciled, and only until it changes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_fault_affects_only_its_application_and_ends_when_that_changes() {
     let texts = ["web", "bad"].map(|name| manifests(name, "1", "1ms"));

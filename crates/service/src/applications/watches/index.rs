@@ -15,33 +15,33 @@ use crate::applications::store::AppKey;
 #[derive(Default)]
 pub(super) struct ObjectIndex {
     pub owners: BTreeMap<ObjectKey, BTreeSet<AppKey>>,
-    /// Number of objects of each Application, by namespace. Among thousands of Applications, only a few have
-    /// objects in the same namespace.
+    /// Number of objects that each Application has, by namespace. Of thousands of Applications, only a few
+    /// have objects in the same namespace.
     pub namespaces: BTreeMap<String, BTreeMap<AppKey, usize>>,
     pub applications: BTreeMap<AppKey, ApplicationObjects>,
     pub watches: BTreeMap<Scope, ScopeWatch>,
     /// Kinds that can't be watched in all namespaces at once.
     pub unwatchable_kinds: BTreeSet<Gvk>,
-    /// Logical clock that grows with each report.
+    /// Logical clock that advances with each report.
     pub clock: u64,
-    /// Number of reported changes to single objects.
+    /// Number of reported changes to individual objects.
     pub events: u64,
-    /// Recent changes, for Applications that add an object now but read it earlier.
+    /// Recent changes, for Applications that add an object now but have read it earlier.
     recent: RecentChanges,
-    /// Clock value at the last change to the available kinds.
+    /// Time (on the logical clock) at which the available kinds last changed.
     kinds_changed_at: u64,
-    /// Other cached data of the cluster. Kept while any Application has objects there.
+    /// Other cached data about the cluster. It is kept for as long as any Application has objects there.
     pub discovery: Option<Arc<DiscoveryCache>>,
 }
 
-/// Maximum number of stored changes.
+/// Maximum number of changes to store.
 const RECENT_CHANGES_MAX: usize = 1024;
 
-/// Recent reported changes with their clock values, in order.
+/// Recent reported changes, in order, with their times on the logical clock.
 #[derive(Default)]
 struct RecentChanges {
     changes: VecDeque<(u64, ObjectKey, ObjectState)>,
-    /// Clock value of the newest change that is no longer stored.
+    /// Time (on the logical clock) of the newest change that is no longer stored.
     dropped_until: u64,
 }
 
@@ -61,30 +61,31 @@ impl RecentChanges {
     }
 }
 
-/// Objects of an Application, and reports about them.
+/// An Application's objects, and reports about them.
 #[derive(Default)]
 pub(super) struct ApplicationObjects {
     pub objects: BTreeMap<ObjectKey, TrackedObject>,
-    /// Watched scopes of the objects: a kind, or a kind in a namespace.
+    /// Scopes in which the objects are watched: a kind, or a kind in a namespace.
     pub scopes: BTreeSet<Scope>,
-    /// Clock value of the last report, or of the last change to the set of objects.
+    /// Time (on the logical clock) of the last report, or of the last change to the set of objects.
     pub changed_at: u64,
-    /// Like `changed_at`, but without changes to single objects.
+    /// Same as `changed_at`, but ignores changes to individual objects.
     pub other_changed_at: u64,
-    /// Clock value up to which the Application has read its objects.
+    /// Time (on the logical clock) up to which the Application has read its objects.
     pub read_at: u64,
-    /// Objects whose last report hasn't been confirmed by a read, with the number of reads that differed
-    /// since.
+    /// Objects for which no read has confirmed the last report, with the number of reads since then that
+    /// differed from it.
     pub unconfirmed: BTreeMap<ObjectKey, (ObjectState, u8)>,
 }
 
 impl ApplicationObjects {
-    /// Creates an entry for objects whose changes are reported from now on.
+    /// Creates an entry for objects. Changes to them are reported from now on.
     pub fn new(objects: BTreeMap<ObjectKey, TrackedObject>, now: u64) -> Self {
         Self { objects, changed_at: now, other_changed_at: now, read_at: now, ..Self::default() }
     }
 
-    /// Records that the objects were read after `since`. Returns true if the read includes all reports.
+    /// Records that the objects were read after `since`. Returns true if the read includes all reported
+    /// changes.
     pub fn record_read(&mut self, objects: BTreeMap<ObjectKey, TrackedObject>, since: u64) -> bool {
         self.read_at = self.read_at.max(since);
         self.objects = objects;
@@ -92,7 +93,7 @@ impl ApplicationObjects {
         !self.has_unread_changes()
     }
 
-    /// Takes over the reports about objects that haven't changed. The new objects were read after `since`.
+    /// Takes over reports about unchanged objects. The new objects were read after `since`.
     pub fn with_reports_of(mut self, before: Self, since: u64) -> Self {
         (self.unconfirmed, self.other_changed_at, self.read_at) =
             (before.unconfirmed, before.other_changed_at, before.read_at.max(since));
@@ -109,7 +110,7 @@ impl ApplicationObjects {
         });
     }
 
-    /// Returns true if there are reports that may not have been read yet.
+    /// Returns true if there are reports that the Application may not have read yet.
     pub fn has_unread_changes(&self) -> bool {
         self.other_changed_at > self.read_at || !self.unconfirmed.is_empty()
     }
@@ -119,11 +120,11 @@ impl ApplicationObjects {
         !self.unconfirmed.is_empty()
     }
 
-    /// Applies a report about an object. Returns true if the report is new.
+    /// Applies a report about an object. Returns true if the report contains new information.
     fn apply_report(&mut self, object: &ObjectKey, state: &ObjectState, now: u64) -> bool {
         let is_known = self.objects.get(object).is_some_and(|cared| cared.state.is_same(state));
-        // A version never recurs. But an object that is missing again may have existed while a comparison was
-        // reading it.
+        // A version never recurs. However, an object that is missing again may have existed while a
+        // comparison was reading it.
         if is_known && *state != ObjectState::Missing {
             self.unconfirmed.remove(object);
             return false;
@@ -134,16 +135,16 @@ impl ApplicationObjects {
     }
 }
 
-/// Returns the objects with their kinds.
+/// Returns the objects together with their kinds.
 fn object_kinds(objects: &BTreeMap<ObjectKey, TrackedObject>) -> impl Iterator<Item = (&ObjectKey, &Gvk)> {
     objects.iter().map(|(object, TrackedObject { gvk, .. })| (object, gvk))
 }
 
-/// Object of an Application.
+/// An Application's object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct TrackedObject {
     pub gvk: Gvk,
-    /// State of the object in the last read.
+    /// State of the object when it was last read.
     pub state: ObjectState,
 }
 
@@ -154,15 +155,16 @@ pub(crate) enum ObjectState {
     Unknown,
     /// The object does not exist.
     Missing,
-    /// The object has this version.
+    /// The object exists and has this version.
     Version(ObjectVersion),
 }
 
-/// Maximum number of reads that differ from a report. A server may change the version with every response.
+/// Maximum number of reads that may differ from a report. A server may change the version with every
+/// response.
 const DIFFERING_READS_MAX: u8 = 2;
 
 impl ObjectState {
-    /// Returns true if both states are known and equal.
+    /// Returns true if both states could be determined and are equal.
     fn is_same(&self, other: &Self) -> bool {
         *self != Self::Unknown && self == other
     }
@@ -173,16 +175,16 @@ impl ObjectState {
     }
 }
 
-/// Watch of a scope. Dropping it stops the watch.
+/// A watch for a scope. Dropping it stops the watch.
 pub(super) struct ScopeWatch {
     /// Number of Applications that use the watch.
     pub users: usize,
-    /// True while changes are observed.
+    /// True while the watch is observing changes.
     pub is_working: bool,
-    /// Clock value at the last list.
+    /// Time (on the logical clock) of the last list.
     pub listed_at: u64,
     pub task: AbortHandle,
-    /// Error if access is denied.
+    /// Error message, if access is denied.
     pub forbidden: Option<String>,
 }
 
@@ -193,7 +195,7 @@ impl Drop for ScopeWatch {
 }
 
 impl ObjectIndex {
-    /// Stops those watches that no Application uses any more.
+    /// Stops the watches that no Application uses anymore.
     pub fn end_unused(&mut self, left: &BTreeSet<Scope>) {
         let is_idle = |watched: &ScopeWatch| watched.users == 0;
         let idle: Vec<&Scope> =
@@ -201,7 +203,7 @@ impl ObjectIndex {
         idle.iter().for_each(|scope| drop(self.watches.remove(scope)));
         if !idle.is_empty() {
             let watched = &self.watches;
-            // A later Application may have more permissions.
+            // An Application that is added later may have more permissions.
             self.unwatchable_kinds.retain(|gvk| watched.keys().any(|scope| scope.gvk == *gvk));
         }
         if self.applications.is_empty() {
@@ -215,7 +217,7 @@ impl ObjectIndex {
         meant.flat_map(|(_, owners)| owners.iter().cloned()).collect()
     }
 
-    /// Records a change for these Applications that doesn't concern a single object.
+    /// Records a change that affects these Applications but not an individual object.
     pub fn record_change(&mut self, owners: &BTreeSet<AppKey>) {
         self.clock = self.clock.saturating_add(1);
         for owner in owners {
@@ -242,8 +244,8 @@ impl ObjectIndex {
         self.owners.get(object).into_iter().flatten().filter(is_news).cloned().collect()
     }
 
-    /// Applies a list of all objects in a scope. Returns the Applications to notify. The list covers changes
-    /// before the watch and between two watches.
+    /// Applies a list of all objects in a scope. Returns the Applications to notify. The list includes
+    /// changes that happened before the watch started or between two watches.
     pub fn apply_list(
         &mut self,
         scope: &Scope,
@@ -261,9 +263,9 @@ impl ObjectIndex {
         news.flatten().collect()
     }
 
-    /// Records that an Application has read its objects after `since`. Returns the clock value up to which
-    /// the Application has read all reports, if it has. If the Application doesn't have exactly these
-    /// objects, the error returns them.
+    /// Records that an Application has read its objects after `since`. If it has read all reported changes,
+    /// returns the time on the logical clock up to which this is true. If the Application has different
+    /// objects in the index, returns `objects` as an error.
     pub fn record_read(
         &mut self,
         application: &AppKey,
@@ -279,7 +281,7 @@ impl ObjectIndex {
         }
     }
 
-    /// Replaces an Application's objects. Returns the scopes that were watched for it.
+    /// Replaces an Application's objects. Returns the scopes that were watched because of this Application.
     pub fn replace_objects(
         &mut self,
         application: &AppKey,
@@ -298,21 +300,21 @@ impl ObjectIndex {
         left
     }
 
-    /// Records a change to the available kinds.
+    /// Records that the available kinds have changed.
     pub fn record_kinds_change(&mut self) {
         self.clock = self.clock.saturating_add(1);
         self.kinds_changed_at = self.clock;
     }
 
-    /// Applies the changes since `since`, when the objects were read, to an Application with new objects. If
-    /// these changes are no longer stored, everything may be new. Returns the clock value up to which
-    /// everything has been read, or `None` if something hasn't been read.
+    /// Applies the changes since `since`, which is when the new objects were read, to an Application. If
+    /// these changes are no longer stored, anything may have changed. Returns the time on the logical clock
+    /// up to which the Application has read everything, or `None` if it hasn't.
     pub fn apply_missed_changes(&mut self, application: &AppKey, since: u64) -> Option<u64> {
-        // The new clock value is later than everything that the Application was notified of and has read.
+        // The new time is later than everything that the Application has read or was notified about.
         self.clock = self.clock.saturating_add(1);
         let (clock, watched, recent) = (self.clock, &self.watches, &self.recent);
         let cares = self.applications.get_mut(application)?;
-        // A later list will report everything.
+        // A later list will report all changes.
         let is_known = |scope| watched.get(scope).is_none_or(|one| !one.is_working || one.listed_at <= since);
         let is_known = self.kinds_changed_at <= since && cares.scopes.iter().all(is_known);
         match recent.since(since).filter(|_| is_known) {
@@ -333,7 +335,7 @@ impl ObjectIndex {
         self.owners_of(|object| is_in_scope(object, scope))
     }
 
-    /// Returns the scopes to watch for these objects.
+    /// Returns the scopes in which to watch for these objects.
     pub fn scopes_of(&self, objects: &BTreeMap<ObjectKey, TrackedObject>) -> BTreeSet<Scope> {
         let scope = |(object, TrackedObject { gvk, .. }): (&ObjectKey, &TrackedObject)| {
             let is_narrow = self.unwatchable_kinds.contains(gvk) && !object.namespace.is_empty();
@@ -353,12 +355,12 @@ impl ObjectIndex {
         }
     }
 
-    /// Removes an Application. Returns the scopes that were watched for it.
+    /// Removes an Application. Returns the scopes that were watched because of this Application.
     pub fn remove_application(&mut self, application: &AppKey) -> BTreeSet<Scope> {
         self.remove_keeping_reports(application).0
     }
 
-    /// Removes an Application, and also returns its reports.
+    /// Removes an Application. Also returns the reports about its objects.
     pub fn remove_keeping_reports(
         &mut self,
         application: &AppKey,

@@ -22,7 +22,7 @@ fn config_map(name: &str) -> (ObjectKey, TrackedObject) {
     absent_object("ConfigMap", name)
 }
 
-/// Reads the current state of an object.
+/// Reads an object's current state.
 async fn read_object(cluster: &dyn Cluster, name: &str) -> (ObjectKey, TrackedObject) {
     let (key, cared) = config_map(name);
     let live = cluster.get(&cared.gvk, "default", name).await.unwrap();
@@ -44,7 +44,7 @@ async fn write_object(cluster: &dyn Cluster, name: &str, value: usize) {
     cluster.apply(ApplyRequest::new(Object::try_from(object).unwrap(), mode)).await.unwrap();
 }
 
-/// Writes until an Application is notified, because a watch takes time to start.
+/// Keeps writing until an Application is notified, because it takes some time to start a watch.
 async fn await_notification(
     cluster: &dyn Cluster,
     notifications: &mut UnboundedReceiver<AppKey>,
@@ -69,7 +69,7 @@ async fn only_the_owners_of_an_object_are_notified_of_its_changes() {
     assert_eq!(await_notification(cluster.as_ref(), &mut notifications, "c").await, key("two"));
     assert_eq!(await_notification(cluster.as_ref(), &mut notifications, "b").await, key("one"));
     assert_eq!(lock(&watching.0.index).watches.len(), 1, "one watch for the kind");
-    // An Application is notified about its current objects, not about former ones.
+    // An Application is notified about its current objects, but not about previous ones.
     watching.set_objects(&key("one"), [config_map("a")].into(), 0);
     watching.remove_application(&key("two"));
     while notifications.try_recv().is_ok() {}
@@ -143,8 +143,8 @@ async fn namespaces_are_watched_where_a_kind_cannot_be_watched_in_all() {
     };
     assert_eq!(scopes(), std::slice::from_ref(&narrow));
     assert_eq!(watching.forbidden_messages(&key("one")), Vec::<String>::new());
-    // Later Applications use the narrow watches, which are removed together with the last of these
-    // Applications.
+    // Applications that are added later use the narrow watches. These are removed together with the last of
+    // these Applications.
     watching.set_objects(&key("two"), [config_map("b")].into(), 0);
     watching.remove_application(&key("one"));
     assert_eq!(scopes(), [narrow]);
@@ -163,7 +163,8 @@ async fn objects_that_cannot_be_watched_are_reported() {
     assert!(watching.forbidden_messages(&key("two")).is_empty());
 }
 
-/// A comparison's own reads aren't reported again, regardless of how late the watch event arrives.
+/// Changes that a comparison has already read aren't reported again, no matter how late the watch event
+/// arrives.
 #[tokio::test]
 async fn a_change_that_was_read_is_not_reported() {
     let cluster: Arc<dyn Cluster> = Arc::new(simulated::empty_cluster());
@@ -175,18 +176,18 @@ async fn a_change_that_was_read_is_not_reported() {
     write_object(cluster.as_ref(), "b", 1).await;
     assert_eq!(notifications.recv().await, Some(key("one")));
     let objects = [read_object(cluster.as_ref(), "a").await, read_object(cluster.as_ref(), "b").await];
-    // A change to b was reported during the read, which therefore includes everything.
+    // A change to `b` was reported during the read. The read therefore includes everything.
     let up_to = watching.set_objects(&key("one"), objects.clone().into(), since);
     assert_eq!(up_to, watching.last_change(&key("one")));
     assert!(up_to > Some(since) && !watching.has_unread_changes(&key("one")));
-    // The read includes an earlier report, but not a later one.
+    // The read includes an earlier report but not a later one.
     write_object(cluster.as_ref(), "b", 2).await;
     assert_eq!(notifications.recv().await, Some(key("one")));
     assert_eq!(watching.set_objects(&key("one"), objects.into(), up_to.unwrap()), None);
     assert!(watching.has_unread_changes(&key("one")));
 }
 
-/// Changes between the read of an object and the start of its watch aren't watched.
+/// The watch doesn't see changes between the read of an object and the start of the watch.
 #[tokio::test]
 async fn a_change_before_the_start_of_a_watch_is_reported() {
     let cluster: Arc<dyn Cluster> = Arc::new(simulated::empty_cluster());

@@ -1,5 +1,5 @@
-//! Deletion of Applications: in order if they are no longer generated, and all of them if the ApplicationSet
-//! is deleted.
+//! Deletes Applications. If they are no longer generated, they are deleted in order. If the ApplicationSet is
+//! deleted, all of them are deleted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,24 +36,24 @@ use crate::appsets::teardown_effects::{RequiredUpdates, TeardownContext, Teardow
 use crate::appsets::writes::{self, WriteSummary};
 use crate::appsets::{members, write_failure};
 
-/// Teardowns of an ApplicationSet.
+/// An ApplicationSet's teardowns.
 #[derive(Default)]
 pub(super) struct Teardowns {
     /// The running teardown.
     pub running: Option<RunningMachine<OrderedDeletion>>,
-    /// ID and state of the newest teardown, whether running or finished.
+    /// ID and state of the newest teardown, which may be running or finished.
     pub id: Option<StreamId>,
     pub last: Option<State>,
-    /// Events emitted about the newest teardown.
+    /// Events that have been emitted about the newest teardown.
     pub emitted: EmittedMilestones,
-    /// Updates that are required before Applications are deleted.
+    /// Updates that must be made before Applications are deleted.
     pub deletions: RequiredUpdates,
-    /// Record of an ApplicationSet's deletion that doesn't have a deletion order.
+    /// Record of deleting the ApplicationSet, if it doesn't have a deletion order.
     pub unordered: Option<UnorderedDeletion>,
 }
 
 impl ActorState {
-    /// Resumes the teardown found in the log.
+    /// Resumes the teardown that the log contains, if any.
     pub(super) async fn recall_teardown(&mut self) -> Result<(), ActorProcessingErr> {
         let engine = self.shared.applications.engine.clone();
         let lookup = Lookup::of_appset(qualified_name(&self.set)).and_kind(StreamKind::TEARDOWN);
@@ -61,7 +61,7 @@ impl ActorState {
         let Some(newest) = self.resume_unordered_deletion(&mut all).await? else { return Ok(()) };
         self.teardowns.id = Some(newest.stream);
         if newest.summary.is_open() {
-            // The required updates must be known before a deletion resumes.
+            // The required updates must be determined before a deletion is resumed.
             let known = self.shared.applications.as_ref();
             let all = self.members.values().filter(|one| owner_of(&self.set, one) == Owner::AppSet);
             let all: Vec<_> = all.map(|one| MemberDeletion::for_member(&self.set, one, known)).collect();
@@ -95,8 +95,8 @@ impl ActorState {
         Ok(running)
     }
 
-    /// Deletes Applications in order, in the running teardown or a new one. A teardown that was ended by a
-    /// person or missed its deadline restarts only on request.
+    /// Deletes Applications in order, using the running teardown or a new one. If a person ended a teardown
+    /// or if it missed its deadline, it is restarted only on request.
     pub(super) async fn tear_down(
         &mut self,
         order: Order,
@@ -138,7 +138,7 @@ impl ActorState {
         let by = match (&self.requested_retry, &requester) {
             (Some(retry), _) => retry.requester_text(),
             (None, Some(requester)) => requester.to_log_text(),
-            // The store doesn't say who deleted the ApplicationSet.
+            // The store doesn't record who deleted the ApplicationSet.
             (None, None) if self.is_deleting() => String::new(),
             (None, None) => ROLLOUT_REQUESTER.to_owned(),
         };
@@ -175,13 +175,14 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the last teardown kept an Application with this name and UID.
+    /// Returns true if the last teardown kept an Application with the given name and UID.
     pub(super) fn was_skipped(&self, name: &str, uid: &str) -> bool {
         self.skipped_by(name, uid).is_some()
     }
 
-    /// Returns the person who made the last teardown keep an Application, and the reason: the person skipped
-    /// it or ended the teardown. Applications kept by earlier teardowns are members of the last one.
+    /// Returns the person because of whom the last teardown kept an Application, and the reason. This person
+    /// skipped the Application or ended the teardown. Applications that earlier teardowns kept are members of
+    /// the last one.
     fn skipped_by(&self, name: &str, uid: &str) -> Option<Attribution> {
         let last = self.own_teardown()?;
         let member = last.members.get(name).filter(|member| member.uid == uid)?;
@@ -196,7 +197,7 @@ impl ActorState {
         skipped_by(member).cloned().or_else(ended)
     }
 
-    /// Returns the newest teardown if its UID shows that it belongs to this ApplicationSet.
+    /// Returns the newest teardown, if it belongs to this ApplicationSet according to its UID.
     pub(super) fn own_teardown(&self) -> Option<&Teardown> {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         last.filter(|last| last.uid == self.set.metadata.uid)
@@ -226,7 +227,7 @@ impl ActorState {
         }
     }
 
-    /// Handles a state change of the teardown.
+    /// Handles a change in the teardown's state.
     pub(super) async fn handle_teardown_change(&mut self) {
         self.handle_unordered_change().await;
         let Some(running) = &self.teardowns.running else { return };
@@ -256,7 +257,7 @@ impl ActorState {
         self.failure = None;
         let now = self.now();
         let (skipped, existing) = self.split_skipped();
-        // An Application that a person excluded from the deletion outlives the ApplicationSet.
+        // If a person excluded an Application from the deletion, it outlives the ApplicationSet.
         let turns = &self.shared.applications.deletion_queue;
         let stays = |one: &&Application| !one.is_deleting() || turns.wait_reason(one).is_some();
         let free: Vec<_> = skipped.iter().filter(stays).collect();
@@ -304,8 +305,8 @@ impl ActorState {
         }
     }
 
-    /// Returns true if the running ordered deletion will finish automatically: all awaited Applications have
-    /// been deleted, and it isn't paused.
+    /// Returns true if the running ordered deletion will finish automatically. This is the case if all
+    /// Applications that it is waiting for have been deleted and it isn't paused.
     fn will_teardown_end(&self) -> bool {
         let last = self.teardowns.last.as_ref().and_then(State::teardown);
         let Some(teardown) = last.filter(|_| self.teardowns.running.is_some()) else { return false };
@@ -317,7 +318,7 @@ impl ActorState {
         teardown.paused.is_none() && open.all(|(name, member)| !is_there(name, &member.uid))
     }
 
-    /// Splits the Applications into those that a person skipped and all others.
+    /// Divides the Applications into those that a person has skipped and all others.
     pub(super) fn split_skipped(&self) -> (Vec<Application>, Vec<Application>) {
         let all = members::existing_members(&self.shared, &self.set, None);
         let is_skipped = |one: &Application| {
@@ -327,7 +328,7 @@ impl ActorState {
         all.into_iter().partition(is_skipped)
     }
 
-    /// Deletes the remaining Applications, then the ApplicationSet.
+    /// Deletes the remaining Applications, and then the ApplicationSet.
     async fn finish_deletion(
         &mut self,
         myself: &ActorRef<AppSetMessage>,
@@ -335,8 +336,8 @@ impl ActorState {
         members: Vec<MemberDeletion>,
     ) {
         if self.shared.store.has_garbage_collector() {
-            // Kubernetes deletes the Applications once their ApplicationSet is deleted, so make the required
-            // updates now.
+            // Kubernetes deletes the Applications as soon as their ApplicationSet is deleted, so make the
+            // required updates now.
             let update = members.iter().filter_map(orphan_application).collect();
             let writes = writes::write_changes(
                 &self.shared,
@@ -358,7 +359,7 @@ impl ActorState {
         self.remove_finalizer().await;
     }
 
-    /// Releases the ApplicationSet itself.
+    /// Removes the ApplicationSet's own finalizer.
     async fn remove_finalizer(&mut self) {
         let released = match deletion::without_finalizer(&self.set) {
             Some(finalizers) => {
@@ -382,7 +383,7 @@ impl ActorState {
         }
     }
 
-    /// Handles the results of writes. Returns true if another step is needed before the deletion can
+    /// Handles the results of writes. Returns true if another step is required before the deletion can
     /// continue.
     fn handle_writes(&mut self, myself: &ActorRef<AppSetMessage>, writes: WriteSummary) -> bool {
         let WriteSummary { has_written, is_outdated, failures, .. } = writes;
@@ -425,8 +426,8 @@ impl ActorState {
     }
 }
 
-/// Returns the person who skipped a member. A member that was kept because it is generated again counts only
-/// for the deletion in which it was kept.
+/// Returns the person who skipped a member. If a member was kept because it is generated again, this only
+/// applies to the deletion in which it was kept.
 fn skipped_by(member: &Member) -> Option<&Attribution> {
     match &member.progress {
         Progress::Left(said) if said.by != ROLLOUT_REQUESTER => Some(said),
@@ -434,7 +435,8 @@ fn skipped_by(member: &Member) -> Option<&Attribution> {
     }
 }
 
-/// Returns the approval of deletions. If the annotation was written by hand, the author is unknown.
+/// Returns the approval of deletions. If a user wrote the annotation directly, its author can't be
+/// determined.
 fn deletion_approval(permit: DeletionPermit, now: Timestamp) -> Approval {
     let by_hand = || Attribution {
         by: format!("the annotation {DELETIONS_APPROVED_ANNOTATION}"),
@@ -449,7 +451,8 @@ fn deletion_approval(permit: DeletionPermit, now: Timestamp) -> Approval {
     Approval { token: permit.token, said: said.unwrap_or_else(by_hand) }
 }
 
-/// Returns an Application with the finalizers that keep its objects, or `None` if they are unchanged.
+/// Returns an Application with the finalizers that keep its objects, or `None` if its finalizers don't
+/// change.
 fn orphan_application(deletion: &MemberDeletion) -> Option<Application> {
     let mut application = deletion.application.clone();
     application.metadata.finalizers.clone_from(&deletion.orphaning.as_ref()?.finalizers);

@@ -1,5 +1,5 @@
-//! Release of Applications that other clients have deleted. A foreground deletion of the ApplicationSet makes
-//! the Kubernetes garbage collector delete all of them at once.
+//! Releases Applications that other clients have deleted. If an ApplicationSet is deleted in the foreground,
+//! the Kubernetes garbage collector deletes all of its Applications at once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -17,22 +17,22 @@ use crate::applications::SupervisorMessage;
 use crate::applications::store::AppKey;
 use crate::appsets::messages::AppSetMessage;
 
-/// Deletions by other clients.
+/// Deletions that other clients have requested.
 #[derive(Default)]
 pub(super) struct ForeignDeletions {
-    /// UIDs of deleted Applications for which the store was asked whether the ApplicationSet is being deleted
-    /// too.
+    /// UIDs of deleted Applications for which the store has already been asked if the ApplicationSet is also
+    /// being deleted.
     checked: BTreeSet<String>,
     /// UIDs of Applications that are being deleted independently of the ApplicationSet.
     independent: BTreeSet<String>,
-    /// Time of the next query after a query failed.
+    /// Time of the next query after a failed query.
     retry_at: Option<Timestamp>,
-    /// True if the warning about a foreground deletion was emitted.
+    /// True if the warning about a foreground deletion has been emitted.
     is_warned: bool,
 }
 
 impl ActorState {
-    /// Releases the Applications whose turn has come, if the ApplicationSet has a deletion order.
+    /// Releases the Applications that may be deleted now, if the ApplicationSet has a deletion order.
     pub(super) fn release_members(&mut self, myself: &ActorRef<AppSetMessage>) {
         if self.is_released {
             return;
@@ -49,14 +49,14 @@ impl ActorState {
         }
     }
 
-    /// Stops all Applications from waiting for the ApplicationSet.
+    /// Makes all Applications stop waiting for the ApplicationSet.
     pub(super) fn end_waiting(&self) {
         if self.shared.applications.deletion_queue.remove_appset(&self.key, &self.set.metadata.uid) {
             self.notify_members(|_| true);
         }
     }
 
-    /// Emits a Kubernetes Event, once, if the ApplicationSet was deleted in the foreground.
+    /// Emits a Kubernetes Event if the ApplicationSet was deleted in the foreground. Does this only once.
     pub(super) fn warn_foreground_deletion(&mut self) {
         if self.foreign_deletions.is_warned || !self.shared.store.is_shared() {
             return;
@@ -69,8 +69,8 @@ impl ActorState {
         self.emit_event(name, (FOREGROUND_DELETION_REASON, false, message), now);
     }
 
-    /// Makes Applications check if they have been released. An Application may learn about its deletion
-    /// before this actor does, so the cache can't rule out any of them.
+    /// Makes Applications check if they have been released. An Application may notice its deletion before
+    /// this actor does, so the cache can't be used to exclude any of them.
     fn notify_members(&self, are_meant: impl Fn(&Application) -> bool) {
         let meant = self.members.values().filter(|one| are_meant(one));
         let keys: BTreeSet<AppKey> = meant.map(|one| AppKey::of(one.as_ref())).collect();
@@ -79,14 +79,15 @@ impl ActorState {
         }
     }
 
-    /// Returns the UIDs of released Applications: those that the teardown has deleted or left to people, and
-    /// those that other clients deleted before the ApplicationSet.
+    /// Returns the UIDs of released Applications. These are the Applications that the teardown has deleted or
+    /// left for people to delete, and those that other clients deleted before the ApplicationSet.
     fn released_uids(&self) -> BTreeSet<String> {
         let torn = self
             .own_teardown()
             .into_iter()
             .flat_map(|teardown| teardown.members.values().map(move |one| (one, teardown.is_watched(one))));
-        // `delete` releases a skipped Application, with its objects, once the others have been deleted.
+        // `delete` releases a skipped Application together with its objects once the others have been
+        // deleted.
         let has_come = |progress: &Progress| {
             !matches!(progress, Progress::Waiting | Progress::Condemned | Progress::Left(_))
         };
@@ -100,8 +101,8 @@ impl ActorState {
         torn.chain(apart).collect()
     }
 
-    /// Asks the store whether the ApplicationSet is being deleted, because Applications are being deleted
-    /// although the cache doesn't show a deletion of the ApplicationSet. The cluster can be ahead of the
+    /// Asks the store if the ApplicationSet is being deleted. This is necessary if Applications are being
+    /// deleted but the cache doesn't show a deletion of the ApplicationSet. The cluster may be ahead of the
     /// cache.
     fn check_foreign_deletions(&mut self, myself: &ActorRef<AppSetMessage>, called: &BTreeSet<String>) {
         if self.is_deleting() {
@@ -127,7 +128,7 @@ impl ActorState {
         });
     }
 
-    /// Handles the store's answer after these Applications were observed to be deleted.
+    /// Handles the store's response to the query about these deleted Applications.
     pub(super) fn handle_foreign_deletions(
         &mut self,
         myself: &ActorRef<AppSetMessage>,
@@ -136,7 +137,8 @@ impl ActorState {
     ) {
         match is_deleting {
             Ok(false) => self.foreign_deletions.independent.extend(uids),
-            // An event will report the deletion of the ApplicationSet; its order applies from then on.
+            // An event will report that the ApplicationSet is being deleted. From then on, its deletion order
+            // applies.
             Ok(true) => {}
             Err(problem) => {
                 tracing::warn!(set = %self.key, problem, "failed to check whether the ApplicationSet is being deleted");

@@ -1,4 +1,4 @@
-//! Deletion requests for an ApplicationSet, which may already be being deleted.
+//! Requests to delete an ApplicationSet, which may already be in the process of being deleted.
 
 use tidegate_application::deletion::DeletionRequester;
 use tidegate_applicationset::deletion::{AppSetDeletionStep, ORPHAN_FINALIZER, next_deletion_step};
@@ -19,7 +19,7 @@ impl ActorState {
         }
         let (_, existing) = self.split_skipped();
         let known = self.shared.applications.as_ref();
-        // The error can no longer be fixed once the ApplicationSet is being deleted.
+        // Once the ApplicationSet is being deleted, the error can no longer be fixed.
         if let (false, AppSetDeletionStep::InvalidOrder(invalid)) =
             (orphan, next_deletion_step(&self.set, &existing, known, &self.shared.options))
         {
@@ -33,12 +33,12 @@ impl ActorState {
             requester.annotate(&mut removed.metadata.annotations);
         }
         self.shared.store.delete(&removed, orphan).await.map_err(|error| error.to_string())?;
-        // The ApplicationSet may no longer exist when the next event reports the change.
+        // The ApplicationSet may no longer exist by the time the next event reports the change.
         self.set.metadata.annotations = removed.metadata.annotations;
         Ok(())
     }
 
-    /// Handles a repeated deletion request. The deletion continues as first requested.
+    /// Handles a repeated deletion request. The deletion continues as it was first requested.
     fn repeat_deletion_request(&self, orphan: bool) -> Result<(), String> {
         let name = qualified_name(&self.set);
         if orphan && !self.set.metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER) {
@@ -47,7 +47,7 @@ impl ActorState {
                  APPLICATION --reason …` keeps one of them, and `tidegate appset terminate {name}` ends the deletion"
             ));
         }
-        // The deletion would wait for a retry request.
+        // The deletion would have to wait for a retry request.
         let is_over = self.teardowns.running.is_none()
             && self.requested_retry.is_none()
             && self.incomplete_deletion().is_some();

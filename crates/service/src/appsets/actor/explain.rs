@@ -24,11 +24,11 @@ use super::ActorState;
 use crate::appsets::actions::{AppSetExplanation, HeldDeletions};
 use crate::appsets::member_status::member_key;
 
-/// Maximum number of unchanged Applications to list.
+/// Maximum number of unchanged Applications to list in a message.
 const NAMED_APPLICATIONS_MAX: usize = 5;
 
 impl ActorState {
-    /// Returns the status and the reasons for it.
+    /// Returns the status, and the reasons for it.
     pub(super) async fn explain(&self) -> AppSetExplanation {
         let now = self.now();
         let rollout = self.own_rollout();
@@ -60,7 +60,7 @@ impl ActorState {
             .as_ref()
             .filter(|failure| Some(&failure.message) != self.describe_incomplete_deletion().as_ref());
         let line = match (&self.problem, failure, &explanation) {
-            // The reason for the state of the deletion is more important than the problem with the document.
+            // The reason for the state of the deletion is more important than a problem with the document.
             (Some(problem), _, Some(explanation)) if self.set.metadata.deletion_timestamp.is_some() => {
                 format!("{explanation}; {problem}")
             }
@@ -84,7 +84,7 @@ impl ActorState {
         let line = unheeded.iter().fold(line, |line, one| format!("{line}; {one}"));
         AppSetExplanation {
             set: self.key.to_string(),
-            // Quoted messages can have several lines.
+            // Quoted messages may consist of several lines.
             line: line.split_whitespace().collect::<Vec<_>>().join(" "),
             rollout: rollout_view,
             teardown: witnessed
@@ -131,7 +131,7 @@ impl ActorState {
 }
 
 impl ActorState {
-    /// Returns the view of a rollout. For a finished rollout, shows only the Applications that still exist.
+    /// Returns a rollout's view. For a finished rollout, only includes the Applications that still exist.
     fn rollout_view(&self, state: &State) -> Option<RolloutView> {
         let mut view = rollout::view(state)?;
         if state.is_finished() {
@@ -145,12 +145,12 @@ impl ActorState {
         Some(view)
     }
 
-    /// Returns true if a progressive sync still has to be requested.
+    /// Returns true if a progressive sync hasn't been requested yet.
     fn is_rollout_pending(&self) -> bool {
         is_progressive(&self.set, &self.shared.options) && self.rollouts.settled == RolloutStatus::Unknown
     }
 
-    /// Describes that all Applications are as generated, or which ones aren't and why.
+    /// Describes that all Applications match the generated ones, or which ones don't and why.
     fn describe_members(&self, owned: usize) -> String {
         if self.unmanaged.is_empty() {
             return format!("all {owned} Applications match the generated ones");
@@ -166,7 +166,7 @@ impl ActorState {
         format!("{} of {owned} Applications are left unchanged: {shown}{more}", self.unmanaged.len())
     }
 
-    /// Adds the other operation that a Pending Application is waiting for before its sync can start.
+    /// Adds the operation that a Pending Application is waiting for before its own sync can start.
     fn add_blocking_operations(&self, view: Option<&RolloutView>, explanation: &mut Explanation) {
         let members = view.map(|view| view.members.as_slice()).unwrap_or_default();
         let pending = members.iter().filter(|member| member.status == MemberStatus::Pending);
@@ -182,8 +182,8 @@ impl ActorState {
         }
     }
 
-    /// Adds how to restart a finished rollout, and which of its Applications have changed since. They aren't
-    /// synced until the targets change.
+    /// Adds how to restart a finished rollout, and which of its Applications have changed since then. They
+    /// won't be synced until the targets change.
     fn add_remaining_changes(&self, state: &State, explanation: &mut Explanation) {
         let Some(rollout) = state.rollout().filter(|_| state.is_finished()) else { return };
         if is_progressive(&self.set, &self.shared.options) {
@@ -208,7 +208,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the gates of future steps that never open because they aren't defined.
+    /// Returns the gates of upcoming steps that never open because they aren't defined.
     async fn undefined_gates(&self, view: Option<&RolloutView>) -> Vec<String> {
         let steps = view.map(|view| view.steps.as_slice()).unwrap_or_default();
         let to_come = (1_u32..).zip(steps).filter(|(_, step)| step.status == StepStatus::Waiting);

@@ -1,4 +1,4 @@
-//! User requests to an ApplicationSet.
+//! User requests for an ApplicationSet.
 
 use tidegate_applicationset::changes::AppSetProblem;
 use tidegate_applicationset::deletion_limit::approval::{self, DeletionApproval};
@@ -15,8 +15,8 @@ use super::ActorState;
 use crate::appsets::actions::AppSetAction;
 
 impl ActorState {
-    /// Handles a request to the running ordered deletion, or to the progressive sync if no ordered deletion
-    /// is running. A retry request restarts a finished run.
+    /// Handles a request for the running ordered deletion or, if there is none, for the progressive sync. A
+    /// retry request restarts a finished run.
     pub(super) async fn handle_action(
         &mut self,
         request: AppSetAction,
@@ -27,7 +27,8 @@ impl ActorState {
         if let AppSetAction::ApproveDeletions { token } = request {
             return self.approve_deletions(token, by, reason).await;
         }
-        // The deletion of some Applications must not block requests that concern only the progressive sync.
+        // While some Applications are being deleted, requests that only apply to the progressive sync must
+        // still be possible.
         let is_of_rollout = matches!(request, AppSetAction::Approve { .. } | AppSetAction::Retry { .. });
         let goes_to_rollout = is_of_rollout && self.rollouts.running.is_some();
         if let Some(running) = self.teardowns.running.clone().filter(|_| !goes_to_rollout) {
@@ -58,7 +59,7 @@ impl ActorState {
         Err(self.with_held_deletions(idle.to_string(), matches!(request, AppSetAction::Approve { .. })))
     }
 
-    /// Rejects a request to a finished rollout or deletion while another one is running.
+    /// Rejects a request for a finished rollout or deletion if another one is running.
     fn check_target_run(&self, meant: Option<StreamId>, at_work: StreamId) -> Result<(), String> {
         match meant.filter(|meant| *meant != at_work) {
             None => Ok(()),
@@ -70,8 +71,8 @@ impl ActorState {
         }
     }
 
-    /// Requests a restart. Before the restart happens, the request is recorded in the ApplicationSet with the
-    /// requester and the reason.
+    /// Requests a restart. The request is recorded in the ApplicationSet, with the requester and the reason,
+    /// before the restart takes place.
     async fn request_restart(&mut self, by: &str, reason: &str) -> Result<(), String> {
         let retry = RetryAnnotation::new(by, reason, self.now().into(), self.newest_run());
         let set = retry.write_to(&self.set);
@@ -96,7 +97,7 @@ impl ActorState {
         self.requested_retry = RetryAnnotation::from_appset(&self.set, self.newest_run()).filter(|_| is_idle);
     }
 
-    /// Removes the restart request, because it is fulfilled or there is nothing to restart.
+    /// Removes the restart request because it was fulfilled or because there is nothing to restart.
     pub(super) async fn remove_retry(&mut self) {
         self.requested_retry = None;
         let Some(without) = retry::without_retry(&self.set) else { return };
@@ -108,8 +109,8 @@ impl ActorState {
         }
     }
 
-    /// Adds held deletions to a rejection, because an approval that no step is waiting for may have been
-    /// intended for them.
+    /// Mentions blocked deletions in a rejection. If no step is waiting for approval, the approval may have
+    /// been intended for these deletions.
     fn with_held_deletions(&self, refused: String, is_approval: bool) -> String {
         let held =
             self.spec_problems.iter().find(|wrong| matches!(wrong, AppSetProblem::DeletionsBlocked(_)));
@@ -119,7 +120,7 @@ impl ActorState {
         }
     }
 
-    /// Checks that a finished machine still has something left to do.
+    /// Checks that a finished machine still has something to do.
     fn check_restart(&self) -> Result<(), String> {
         if self.has_kept_applications() {
             return Ok(());
@@ -127,7 +128,7 @@ impl ActorState {
         let last = self.own_rollout().and_then(rollout::State::rollout);
         let failure = self.failure.as_ref().filter(|_| !self.is_deleting());
         match failure {
-            // The machine can't start before the failure is fixed.
+            // The machine can't start until the failure has been fixed.
             Some(failure) if !self.is_complete() => Err(NoRunningMachine::new(
                 &self.set,
                 "retry",
@@ -150,14 +151,14 @@ impl ActorState {
         }
     }
 
-    /// Returns true if Applications that the last teardown kept still exist.
+    /// Returns true if any Applications that the last teardown kept still exist.
     fn has_kept_applications(&self) -> bool {
         let own = self.members.values().filter(|one| owner_of(&self.set, one) == Owner::AppSet);
         own.into_iter().any(|one| self.was_skipped(&one.metadata.name, &one.metadata.uid))
     }
 
-    /// Approves held deletions. Before the first deletion, the approval is recorded in the ApplicationSet
-    /// with the requester and the reason.
+    /// Approves blocked deletions. The approval is recorded in the ApplicationSet, with the requester and the
+    /// reason, before the first deletion.
     async fn approve_deletions(&mut self, token: String, by: String, why: String) -> Result<(), String> {
         let approval = DeletionApproval { token, by, reason: why, at: self.now().into() };
         let approved = approval::with_approval(&self.set, &self.spec_problems, &approval);
@@ -174,7 +175,7 @@ impl ActorState {
         Ok(())
     }
 
-    /// Removes an approval given by a command once all approved Applications have been deleted.
+    /// Once all approved Applications have been deleted, removes an approval that was made with a command.
     pub(super) async fn remove_approval(&mut self) {
         let Some(generated) = self.generated.as_ref().filter(|generated| generated.errors.is_empty()) else {
             return;
@@ -232,7 +233,7 @@ fn rollout_request(
     })
 }
 
-/// This request is for the ApplicationSet itself.
+/// Error for a request that applies to the ApplicationSet itself rather than to a machine.
 const NOT_FOR_MACHINES: &str = "blocked deletions can be approved only on the ApplicationSet";
 
 fn teardown_request(request: AppSetAction) -> Result<teardown::UserRequest, String> {
@@ -252,7 +253,7 @@ fn teardown_request(request: AppSetAction) -> Result<teardown::UserRequest, Stri
     })
 }
 
-/// Returns the scope of a request.
+/// Returns the scope to which a request applies.
 fn request_scope(step: Option<u32>, member: Option<String>) -> Result<Scope, String> {
     match (step, member) {
         (Some(step), None) => Ok(Scope::Step(step)),

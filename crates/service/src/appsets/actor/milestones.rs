@@ -1,8 +1,8 @@
-//! Progress of rollouts and deletions, emitted to the process log and as Kubernetes Events.
+//! Milestones of rollouts and deletions, emitted to the process log and as Kubernetes Events.
 //!
-//! Milestones are derived from the state, so none is lost while no process is running. The name of each Event
-//! is derived from the machine and the milestone, so an Event that is emitted again after a restart exists
-//! only once.
+//! Milestones are derived from the state, so none is lost while no process is running. Each Event's name is
+//! derived from the machine and the milestone, so an Event that is emitted again after a restart exists only
+//! once.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -15,13 +15,13 @@ use tidegate_model::{StreamId, Timestamp};
 use super::ActorState;
 use crate::applications::{KubernetesEvent, put_event};
 
-/// Maximum age of milestones that are emitted after a restart. Clusters don't retain Events much longer.
+/// Maximum age of milestones that are emitted after a restart. Clusters don't keep Events for much longer.
 const EMIT_AGE_MAX: Duration = Duration::from_secs(600);
 
 /// Maximum time to wait for a very busy cluster.
 const EMIT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Emitted milestones of the newest machine of a kind.
+/// Milestones of the newest machine of a kind that have been emitted.
 #[derive(Default)]
 pub(super) struct EmittedMilestones {
     machine: Option<StreamId>,
@@ -39,7 +39,7 @@ impl EmittedMilestones {
 }
 
 impl ActorState {
-    /// Emits new milestones of the newest rollout. `is_known` is true if another process ran the rollout and
+    /// Emits the newest rollout's new milestones. `is_known` is true if another process ran the rollout and
     /// has already logged its milestones.
     pub(super) fn emit_rollout_milestones(&mut self, is_known: bool) {
         let (Some(id), Some(state)) = (self.rollouts.id, self.own_rollout()) else { return };
@@ -48,7 +48,7 @@ impl ActorState {
         self.emit_milestones(id, news, is_known);
     }
 
-    /// Emits new milestones of the newest deletion.
+    /// Emits the newest deletion's new milestones.
     pub(super) fn emit_teardown_milestones(&mut self, is_known: bool) {
         let (Some(id), Some(state)) = (self.teardowns.id, &self.teardowns.last) else { return };
         if self.own_teardown().is_none() {
@@ -58,7 +58,7 @@ impl ActorState {
         self.emit_milestones(id, news, is_known);
     }
 
-    /// Waits for a deleted ApplicationSet's pending Events, but only for a limited time, because they are
+    /// Waits for a deleted ApplicationSet's pending Events. The waiting time is limited, because Events are
     /// only informative.
     pub(super) async fn flush_events(&mut self) {
         let drained = async { while self.events.join_next().await.is_some() {} };
@@ -82,8 +82,8 @@ impl ActorState {
         }
     }
 
-    /// Emits a Kubernetes Event about the ApplicationSet. The arguments are the reason, true if no action is
-    /// needed, and the message.
+    /// Emits a Kubernetes Event about the ApplicationSet. The arguments are the reason, true if no user
+    /// action is required, and the message.
     pub(super) fn emit_event(
         &mut self,
         name: String,

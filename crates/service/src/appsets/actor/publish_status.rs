@@ -1,4 +1,4 @@
-//! Published status of an ApplicationSet.
+//! An ApplicationSet's published status.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,13 +21,13 @@ use super::{
 use crate::appsets::messages::AppSetMessage;
 
 impl ActorState {
-    /// Publishes and writes the status. If other clients read the status, it is written at limited intervals.
+    /// Publishes and writes the status. If other clients read the status, limits how often it is written.
     pub(super) async fn publish_status(&mut self, myself: &ActorRef<AppSetMessage>) {
         if self.is_released {
             return;
         }
         let now = self.now();
-        // Thousands of Applications can change at the same time.
+        // Thousands of Applications may change at the same time.
         if self.persisted.is_some() && now < self.status_computed_at + STATUS_INTERVAL {
             return self.set_alarm(myself, self.status_computed_at + STATUS_INTERVAL);
         }
@@ -62,7 +62,8 @@ impl ActorState {
         }
     }
 
-    /// Describes who paused the rollout or deletion, or what it has been waiting for the longest.
+    /// Describes who paused the rollout or deletion. If it isn't paused, describes what it has been waiting
+    /// for the longest.
     fn awaited_condition(&self) -> Option<String> {
         let now = self.now();
         let at_work = &self.teardowns;
@@ -76,7 +77,7 @@ impl ActorState {
         explanation.paused.or_else(|| {
             let first = explanation.awaited.into_iter().next()?;
             Some(match first.why.as_str() {
-                // The remaining time would be correct only for a moment.
+                // The remaining time would only be correct for a moment.
                 _ if first.what == "soak" => "waits for the soak time of the previous step".to_owned(),
                 "" => format!("waits for {}", first.what),
                 reason => format!("waits for {} ({reason})", first.what),
@@ -84,7 +85,7 @@ impl ActorState {
         })
     }
 
-    /// Returns the number of skipped Applications shown in the status.
+    /// Returns the number of skipped Applications that the status shows.
     fn skipped_count(&self) -> u32 {
         let skipped: BTreeSet<&str> = self.rollouts.last.iter().flat_map(skipped_members).collect();
         let all = self.set.status.application_status.iter();
@@ -92,7 +93,8 @@ impl ActorState {
         u32::try_from(number).unwrap_or(u32::MAX)
     }
 
-    /// Returns the interval between writes. The larger a status is, the more each write costs its readers.
+    /// Returns the interval between writes. The larger a status is, the more expensive each write is for its
+    /// readers.
     fn write_interval(&self) -> Duration {
         let number = u32::try_from(self.members.len()).unwrap_or(u32::MAX);
         WRITE_INTERVAL_MIN.max(WRITE_INTERVAL_PER_MEMBER.saturating_mul(number)).min(WRITE_INTERVAL_MAX)
@@ -116,7 +118,7 @@ impl ActorState {
             members: own.collect(),
             rollout,
         };
-        // There is no new information before the first pass.
+        // There is no new information until the first pass has finished.
         let is_looked_at = self.problem.is_some() || self.failure.is_some() || self.generated.is_some();
         let is_known = is_looked_at || seen.warning.is_some();
         is_known.then(|| new_status(&self.set, &seen, &self.shared.options, self.now())).flatten()

@@ -1,5 +1,5 @@
-//! Progressive sync of an ApplicationSet: starts it on request, informs it about changes, and resumes it
-//! after a restart.
+//! An ApplicationSet's progressive sync: starts it on request, informs it about changes, and resumes it after
+//! a restart.
 
 use std::sync::Arc;
 
@@ -22,26 +22,26 @@ use crate::appsets::messages::AppSetMessage;
 use crate::appsets::rollout_effects::{PruningApplications, RolloutContext, RolloutEffects};
 use crate::appsets::same_manifests::RevisionEquivalence;
 
-/// Rollouts of an ApplicationSet.
+/// An ApplicationSet's rollouts.
 #[derive(Default)]
 pub(super) struct Rollouts {
     /// The running rollout.
     pub running: Option<RunningMachine<ProgressiveSync>>,
-    /// ID and state of the newest rollout, whether running or finished.
+    /// ID and state of the newest rollout, which may be running or finished.
     pub id: Option<StreamId>,
     pub last: Option<State>,
-    /// Events emitted about the newest rollout.
+    /// Events that have been emitted about the newest rollout.
     pub emitted: EmittedMilestones,
-    /// Applications whose sync prunes.
+    /// Applications that are synced with pruning.
     pub prunes: PruningApplications,
     /// Revisions with the same manifests.
     pub same: RevisionEquivalence,
-    /// Status while no rollout has been necessary yet.
+    /// Status to report as long as no rollout has been necessary.
     pub settled: Said,
 }
 
 impl ActorState {
-    /// Resumes the rollout found in the log.
+    /// Resumes the rollout that the log contains, if any.
     pub(super) async fn recall_rollout(&mut self) -> Result<(), ActorProcessingErr> {
         let engine = &self.shared.applications.engine;
         let lookup = Lookup::of_appset(qualified_name(&self.set)).and_kind(StreamKind::ROLLOUT);
@@ -80,13 +80,13 @@ impl ActorState {
         Ok(running)
     }
 
-    /// Returns the newest rollout if its UID shows that it belongs to this ApplicationSet.
+    /// Returns the newest rollout, if it belongs to this ApplicationSet according to its UID.
     pub(super) fn own_rollout(&self) -> Option<&State> {
         let is_own = |state: &&State| state.rollout().is_some_and(|one| one.uid == self.set.metadata.uid);
         self.rollouts.last.as_ref().filter(is_own)
     }
 
-    /// Starts a rollout or informs the running rollout about changes, if that is due.
+    /// Starts a rollout or informs the running rollout about changes, if this is due.
     pub(super) async fn update_rollout(&mut self, request: Request) {
         if self.recall_at.is_some() {
             return;
@@ -99,7 +99,7 @@ impl ActorState {
                     news.into_iter().for_each(|news| running.send_input(news));
                 }
             }
-            // A rollout of a previous ApplicationSet with this name must end first.
+            // The rollout of an earlier ApplicationSet with the same name must end first.
             RolloutStepDue::Start(_) if self.rollouts.running.is_some() => {
                 self.end_rollout("its ApplicationSet no longer exists").await
             }
@@ -139,7 +139,7 @@ impl ActorState {
         }
     }
 
-    /// Ends the running rollout, regardless of its state.
+    /// Ends the running rollout, whatever its state.
     pub(super) async fn end_rollout(&mut self, reason: &str) {
         let Some(running) = &self.rollouts.running else { return };
         let rollout = self.rollouts.last.as_ref().and_then(State::rollout);
@@ -156,14 +156,14 @@ impl ActorState {
         }
     }
 
-    /// Handles a state change of the rollout.
+    /// Handles a change in the rollout's state.
     pub(super) async fn handle_rollout_change(&mut self) {
         let Some(running) = &self.rollouts.running else { return };
         match running.state().await {
             Ok(state) => {
                 if state.is_finished() {
                     self.rollouts.running = None;
-                    // Subsequent work may be due now.
+                    // Work that follows the rollout may be due now.
                     self.trigger =
                         self.trigger.max(tidegate_applicationset::triggers::ReconcileTrigger::Status);
                 }
@@ -193,8 +193,7 @@ impl ActorState {
         if !rollout.members.values().any(is_at_work) {
             return self.end_rollout(reason).await;
         }
-        // Operations that were started finish on their own, because no other operation would sync their
-        // Applications.
+        // Operations that have started will finish, because no other operation would sync their Applications.
         if rollout.paused.is_none() && rollout.terminated.is_none() {
             let request = Input::UserRequest {
                 request: UserRequest::Pause,

@@ -1,7 +1,7 @@
-//! Deletion of an ApplicationSet without a deletion order. Its Applications are deleted all at once, or
-//! outlive it. No Application waits for another, and in a cluster, Kubernetes deletes the Applications once
-//! the ApplicationSet is deleted. A machine without commands records what happens to each Application, even
-//! after the ApplicationSet's actor has stopped.
+//! Deletion of an ApplicationSet that has no deletion order. Its Applications are either all deleted at once
+//! or outlive the ApplicationSet. No Application waits for another one, and in a cluster, Kubernetes deletes
+//! the Applications once the ApplicationSet has been deleted. A machine without commands records what happens
+//! to each Application, even after the ApplicationSet's actor has stopped.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use crate::appsets::{members, write_failure};
 /// Record of an unordered deletion.
 pub(super) struct UnorderedDeletion {
     pub id: StreamId,
-    /// Running machine. `None` once it has ended.
+    /// The running machine, or `None` once it has ended.
     pub running: Option<RunningMachine<OrderedDeletion>>,
     pub state: State,
 }
@@ -44,8 +44,8 @@ fn is_member(member: &Member, application: &Application) -> bool {
 }
 
 impl ActorState {
-    /// Resumes the record of the deletion. `all` contains the ApplicationSet's machines, oldest first.
-    /// Removes and returns the newest machine that isn't a record of an unordered deletion.
+    /// Resumes the record of a deletion. `all` contains the ApplicationSet's machines, oldest first. Removes
+    /// the newest machine that isn't a record of an unordered deletion from `all`, and returns it.
     pub(super) async fn resume_unordered_deletion(
         &mut self,
         all: &mut Vec<EntryOf<Event>>,
@@ -88,7 +88,7 @@ impl ActorState {
         }
     }
 
-    /// Records the deletion before starting it. Returns true if it is recorded.
+    /// Records the deletion before it starts. Returns true if it has been recorded.
     pub(super) async fn record_deletion(&mut self) -> bool {
         let all = members::cached_members(&self.shared, &self.set, self.generated.as_deref());
         let new = self.unrecorded_applications(&all);
@@ -97,7 +97,8 @@ impl ActorState {
             new.into_iter().map(member_spec).for_each(join);
             return true;
         }
-        // An empty deletion is recorded too, unless this ApplicationSet already has another record.
+        // A deletion without Applications is also recorded, unless this ApplicationSet already has another
+        // record.
         let is_recorded = self.teardowns.unordered.is_some() || self.own_teardown().is_some();
         if is_recorded && new.is_empty() {
             return true;
@@ -118,8 +119,8 @@ impl ActorState {
         }
     }
 
-    /// Records the deletion of an ApplicationSet that is no longer in the store. Its absence can be the only
-    /// sign of the deletion.
+    /// Records the deletion of an ApplicationSet that is no longer in the store. Its absence may be the only
+    /// sign that it was deleted.
     pub(super) async fn record_removal(&mut self) {
         if self.teardowns.unordered.is_some() {
             return;
@@ -127,7 +128,7 @@ impl ActorState {
         if !self.is_deleting() {
             match self.shared.store.exists(&self.set).await {
                 Ok(false) => {}
-                // The ApplicationSet still exists outside the scope of this controller.
+                // The ApplicationSet still exists, but outside of this controller's scope.
                 Ok(true) => return,
                 Err(error) => {
                     tracing::warn!(set = %self.key, %error, "failed to check whether the ApplicationSet was deleted");
@@ -142,7 +143,7 @@ impl ActorState {
         }
     }
 
-    /// Returns the Applications whose deletion isn't covered by any record.
+    /// Returns the Applications whose deletion isn't part of any record.
     fn unrecorded_applications<'a>(
         &self,
         all: &'a BTreeMap<String, Arc<Application>>,
@@ -163,7 +164,7 @@ impl ActorState {
         order: Order,
         members: Vec<MemberSpec>,
     ) -> Result<UnorderedDeletion, StartError> {
-        // The store doesn't say who deleted the ApplicationSet.
+        // The store doesn't record who deleted the ApplicationSet.
         let by = DeletionRequester::from_metadata(&self.set.metadata)
             .map(|requester| requester.to_log_text())
             .unwrap_or_default();
@@ -175,7 +176,7 @@ impl ActorState {
         Ok(UnorderedDeletion::new(running, state))
     }
 
-    /// Handles a state change of the record.
+    /// Handles a change in the record's state.
     pub(super) async fn handle_unordered_change(&mut self) {
         let Some(UnorderedDeletion { running, state, id }) = &mut self.teardowns.unordered else { return };
         let Some(at_work) = running else { return };

@@ -1,4 +1,4 @@
-//! Resources that select clusters, as described by a generator's ConfigMap.
+//! Reads resources that select clusters, as described by a generator's ConfigMap.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use tidegate_model::{Discovery, Gvk, Object};
 
 use crate::generator_inputs::ObjectSources;
 
-/// Default name of the list in a status.
+/// Default name of the list in the resource's status.
 const DEFAULT_LIST: &str = "clusters";
 
-/// Returns the decisions in the resources that a generator selects, which are in the ApplicationSet's
-/// namespace.
+/// Returns the decisions in the resources that a generator selects. These resources are in the
+/// ApplicationSet's namespace.
 pub(super) fn find_decisions(
     objects: &ObjectSources<'_>,
     namespace: &str,
@@ -68,7 +68,7 @@ fn object_labels(object: &Object) -> BTreeMap<String, String> {
     labels.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned()))).collect()
 }
 
-/// Finds a kind by its name, or by its plural resource name, which Argo CD requires.
+/// Finds a kind by its name or, as Argo CD requires, by its plural resource name.
 fn find_gvk(discovery: &Discovery, api_version: &str, named: &str) -> Option<Gvk> {
     let gvk = Gvk::from_api_version(api_version, named);
     let named = named.to_ascii_lowercase();
@@ -82,7 +82,7 @@ fn find_gvk(discovery: &Discovery, api_version: &str, named: &str) -> Option<Gvk
     kinds.next().map(|(kind, _)| Gvk::new(&kind.group, &gvk.version, &kind.kind))
 }
 
-/// Guesses the plural as Kubernetes does. Practically all definitions follow this rule.
+/// Guesses the plural in the same way as Kubernetes. Practically all definitions follow this rule.
 fn guess_plural(kind: &str) -> String {
     match kind.strip_suffix('y') {
         Some(stem) => format!("{stem}ies"),

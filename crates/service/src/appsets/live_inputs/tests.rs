@@ -104,8 +104,8 @@ fn clusters_come_from_secrets() {
     assert_eq!(all.unwrap(), owned_pairs(&[("eu", "https://eu"), local, ("us", "https://us")]));
     let prod = generate_names_and_servers(world(), &named(json!({"matchLabels": {"env": "prod"}})), false);
     assert_eq!(prod.unwrap(), owned_pairs(&[("eu", "https://eu")]));
-    // Fewer clusters would mean fewer Applications, so an unreadable declaration must make the generator
-    // fail.
+    // Fewer clusters would mean fewer Applications, so the generator must fail if a declaration is
+    // unreadable.
     let broken = world();
     broken.destinations.declare(vec![cluster_declaration("eu", &json!({}), "")]);
     let error = generate_names_and_servers(broken, &named(json!({})), false).unwrap_err();
@@ -203,7 +203,7 @@ fn generator_commits_are_signed_as_the_project_requires() {
 #[tokio::test]
 async fn decision_resources_select_clusters() {
     let folder = tempfile::tempdir().unwrap();
-    // On this cluster, changes take effect immediately.
+    // In this cluster, changes take effect immediately.
     let cluster =
         SimCluster::in_memory(SimConfig::without_delays(), Clock::wall(|| Timestamp::from_millis(1_000)));
     const GROUP: &str = "cluster.open-cluster-management.io";
@@ -281,13 +281,13 @@ async fn decision_resources_select_clusters() {
     assert!(error.contains("there is no ConfigMap argocd/nowhere"), "{error}");
 }
 
-/// Starts a server with fixed responses that records its requests.
+/// Starts a server that returns fixed responses and records the requests.
 fn start_server(answers: &'static [(&'static str, &'static str)]) -> (String, Arc<Mutex<Vec<String>>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(Mutex::new(Vec::new()));
     let writing = Arc::clone(&requests);
-    // The thread ends with the process.
+    // The thread ends together with the process.
     thread::spawn(move || {
         for stream in listener.incoming() {
             let mut stream = stream.unwrap();
@@ -408,7 +408,7 @@ fn generator_secrets_come_from_the_namespace_of_the_appset() {
     ] {
         assert_eq!(ask(&providers, name, key), Err(expected.to_owned()));
     }
-    // An App may not have all of the fields.
+    // A GitHub App doesn't need to have all of the fields.
     let found = BTreeMap::from([("a".to_owned(), Token::new("hunter2"))]);
     assert_eq!(app(&providers, "plain", &["a", "none"]), Ok(found.clone()));
     for (name, expected) in [
@@ -422,7 +422,7 @@ fn generator_secrets_come_from_the_namespace_of_the_appset() {
     for error in [ask(&providers, "plain", "a"), ask(&providers, "app", "a")] {
         assert!(error.unwrap_err().contains("may not be used by generators; add the label"));
     }
-    // Apps are repository credentials.
+    // GitHub Apps are repository credentials.
     assert_eq!(app(&providers, "app", &["a"]), Ok(found));
     assert!(app(&providers, "plain", &["a"]).unwrap_err().contains("may not be used by generators"));
 }

@@ -1,4 +1,4 @@
-//! Evidence that an operation has brought an Application to its target.
+//! Evidence that an operation brought an Application to its target.
 
 use serde_json::{Value, json};
 use tidegate_model::argo::ApplicationSet;
@@ -20,7 +20,7 @@ fn deployment(number: u128, revision: &str) -> Done {
     Done { operation, revisions: vec![revision.to_owned()] }
 }
 
-/// Returns the Application after a comparison with this sync status and health.
+/// Returns the Application after a comparison with the given sync status and health.
 fn compared_application(sync: &str, health: &str) -> Application {
     let mut live = application("web");
     let with = serde_json::to_value(refresh::compared_to(&live)).unwrap();
@@ -62,7 +62,7 @@ fn older_observations_and_other_specifications_are_no_evidence() {
     changed.spec.source.as_mut().unwrap().path = "other".to_owned();
     let seen = observe_member(&changed, &one, (&targets, &RevisionEquivalence::default()));
     assert_eq!((seen.deployed, seen.synced), (None, false));
-    // Written by an earlier process.
+    // An earlier process published this state.
     let old = Deployments { is_compared: false, ..one.clone() };
     assert_eq!(observe_member(&well, &old, (&targets, &RevisionEquivalence::default())).operation, None);
     let away = observe_member(
@@ -130,11 +130,11 @@ fn an_unknown_status_is_awaited_and_then_counts_as_new() {
     let live = compared_application("Synced", "Healthy");
     let unknown = Deployments::default();
     assert!(of(Some((&live, &unknown))).unwrap_err().contains("has not been compared"));
-    // The Application isn't compared, so a rollout doesn't wait for its comparison.
+    // The Application isn't compared, so a rollout doesn't wait for a comparison.
     let mut skipped = live.clone();
     skipped.metadata.annotations.insert("argocd.argoproj.io/skip-reconcile".into(), "true".into());
     assert_eq!(of(Some((&skipped, &unknown))).unwrap().completed_by, None);
-    // Argo CD has synced this Application: it has an earlier revision, but no operation of this engine.
+    // Argo CD synced this Application, so it has a deployed revision but no operation in this engine.
     let mut adopted = live;
     adopted.status.history = serde_json::from_value(json!([
         {"id": 3, "revision": "r0", "deployedAt": "2026-01-01T00:00:00Z"},

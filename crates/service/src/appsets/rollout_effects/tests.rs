@@ -1,5 +1,5 @@
-//! Rollouts of managed Applications: which operations start, in which order, and how often, according to the
-//! cluster's audit log.
+//! Rollouts of managed Applications. The cluster's audit log shows which operations start, in which order,
+//! and how often.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ use super::*;
 use crate::applications::testing::{ExtraGates, TEST_TIMEOUT, TestEnvironment, application, manifests};
 use crate::appsets::member_status::MemberStatusCache;
 
-/// Returns an ApplicationSet with a step for dev and a step for prod.
+/// Returns an ApplicationSet with one step for dev and one step for prod.
 fn sample_appset(annotation: Option<&str>) -> ApplicationSet {
     let step = |env: &str| json!({"matchExpressions": [{"key": "env", "operator": "In", "values": [env]}]});
     let mut set: Value = json!({
@@ -54,7 +54,7 @@ struct RunningRollout {
 
 impl RunningRollout {
     async fn await_state<T>(&mut self, mut find: impl FnMut(&Rollout) -> Option<T>) -> T {
-        // A state that was durable before this engine started isn't reported.
+        // A state that was durable before this engine started isn't reported to `on_change`.
         let state = self.rollout.state().await.unwrap();
         if let Some(found) = state.rollout().and_then(&mut find) {
             return found;
@@ -140,7 +140,7 @@ async fn members_reach_one_commit_step_by_step_and_nothing_else_starts() {
     let (set, mut standings) = (sample_appset(None), MemberStatusCache::default());
     let request = expect_request(next_step(&environment, &mut standings, &set, None).await);
     let id = environment.next_id().await;
-    // A later commit isn't part of this rollout.
+    // The rollout doesn't include a later commit.
     environment.commit("b", &manifests("b", "2", "20ms"));
     let state = start_rollout(&environment, &set, id, Some(request.clone())).await.await_end().await;
     let rollout = state.rollout().unwrap();
@@ -162,7 +162,7 @@ async fn members_reach_one_commit_step_by_step_and_nothing_else_starts() {
             "{name}"
         );
     }
-    // The newer commit leads to another rollout. Without it there is none, even after a restart.
+    // The newer commit causes another rollout. Without it, there is no other rollout, even after a restart.
     let next = expect_request(next_step(&environment, &mut standings, &set, Some(&state)).await);
     assert_ne!(next.targets, request.targets);
     let id = environment.next_id().await;
@@ -210,8 +210,8 @@ async fn an_unrelated_commit_neither_supersedes_nor_starts_a_rollout() {
     let state = at_work.await_end().await;
     assert_eq!(state.rollout().unwrap().outcome.as_ref().unwrap().end, End::Completed);
     assert_eq!(environment.operations().await.len(), 2);
-    // The same is true for a commit after the rollout has finished, even if a person syncs an Application to
-    // it.
+    // The same applies to a commit made after the rollout has finished, even if a person syncs an Application
+    // to it.
     let elsewhere = environment.commit("elsewhere", "# more");
     assert_eq!(next_step(&environment, &mut standings, &set, Some(&state)).await, RolloutStepDue::Nothing);
     environment.sync("a").await;
@@ -225,7 +225,7 @@ async fn an_unrelated_commit_neither_supersedes_nor_starts_a_rollout() {
         next_step(&environment, &mut MemberStatusCache::default(), &set, Some(&state)).await,
         RolloutStepDue::Nothing
     );
-    // A change to one Application's manifests concerns only that Application.
+    // A change to one Application's manifests only affects that Application.
     environment.commit("b", &manifests("b", "2", "20ms"));
     let next = expect_request(next_step(&environment, &mut standings, &set, Some(&state)).await);
     assert_eq!(members_to_sync(&next), ["b"]);
@@ -236,7 +236,7 @@ async fn an_unrelated_commit_neither_supersedes_nor_starts_a_rollout() {
     environment.shutdown().await;
 }
 
-/// The files of a member change, but a program is missing, so it is unknown if the manifests change too.
+/// A member's files change, but a program is missing, so Tidegate cannot tell if the manifests also change.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn manifests_that_cannot_be_compared_supersede_nothing() {
     let mut environment = start_environment("20ms").await;
@@ -264,7 +264,8 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
         }
         let mut standings = MemberStatusCache::default();
         assert_eq!(next_step(&environment, &mut standings, &set, Some(&held)).await, RolloutStepDue::Nothing);
-        // The manifests are compared again each time, and the result contains the reason.
+        // The manifests are compared again each time, and the result contains the reason why they can't be
+        // compared.
         let targets = TargetIdentities::from_appset(&set).unwrap();
         let key = AppKey { namespace: "argocd".to_owned(), name: "fleet".to_owned() };
         let found = standings
@@ -284,7 +285,7 @@ async fn manifests_that_cannot_be_compared_supersede_nothing() {
     environment.shutdown().await;
 }
 
-/// Returns a hook, and a Deployment that becomes ready some time after its sync.
+/// Returns a hook, and a Deployment that becomes ready some time after it was synced.
 fn slow_manifests(name: &str) -> String {
     let deployment = json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {
         "name": format!("slow-{name}"), "annotations": {"sim.tidegate.dev/ready-after": "3s"},
@@ -294,7 +295,7 @@ fn slow_manifests(name: &str) -> String {
     format!("{}\n---\n{deployment}\n", manifests(name, "1", "20ms"))
 }
 
-/// Syncs `b` as a user would, until it is Synced but not Healthy yet.
+/// Syncs `b` in the same way as a user, until it is Synced but not yet Healthy.
 async fn sync_manually(environment: &TestEnvironment) {
     environment.sync("b").await;
     let is_progressing = |now: &Application, deployed: &crate::applications::Deployments| {
@@ -460,7 +461,7 @@ async fn an_undefined_gate_keeps_a_step_closed_and_is_reported() {
     }
 }
 
-/// Gate that always opens and reports the requests it gets.
+/// A gate that always opens and reports the requests that it receives.
 struct OpenGate;
 
 impl Actor for OpenGate {
@@ -529,7 +530,7 @@ fn pruning_happens_only_for_applications_generated_with_it() {
         application("manual"),
     ];
     let prunes = PruningApplications::default();
-    // A process that resumes a rollout knows only the stored Applications.
+    // A process that resumes a rollout only has the stored Applications.
     assert_eq!(generated.each_ref().map(|one| prunes.contains(one)), [true, true, false, false]);
     prunes.set(&generated);
     assert_eq!(generated.each_ref().map(|one| prunes.contains(one)), [true, false, false, false]);

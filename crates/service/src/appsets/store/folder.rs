@@ -1,6 +1,7 @@
-//! ApplicationSets in a folder of YAML files, alongside its Applications. Only users write to the files. The
-//! metadata and status that Kubernetes would store are kept in the state directory. If an ApplicationSet's
-//! document is removed, the ApplicationSet counts as being deleted until its deletion has finished.
+//! ApplicationSets in a folder of YAML files that also contains Applications. Only users write to these
+//! files. The metadata and status that Kubernetes would store are in the state directory. If an
+//! ApplicationSet's document is removed, the ApplicationSet is considered as being deleted until its deletion
+//! has finished.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -34,8 +35,8 @@ pub struct FolderAppSetStore {
 }
 
 impl FolderAppSetStore {
-    /// Opens the ApplicationSets alongside the Applications in a folder. Their metadata and status are stored
-    /// in `state_folder`.
+    /// Opens the ApplicationSets in the same folder as the given Applications. Their metadata and status are
+    /// stored in `state_folder`.
     pub fn open(applications: &FolderStore, state_folder: PathBuf) -> Self {
         let disk = Arc::clone(&applications.disk);
         let state = Arc::new(StateStore::new(disk, state_folder.clone()));
@@ -43,7 +44,7 @@ impl FolderAppSetStore {
         Self { folder, state_folder, state, generated, removed: RemovedFiles::default() }
     }
 
-    /// Changes the stored state of an ApplicationSet in a blocking thread.
+    /// Changes an ApplicationSet's stored state in a blocking thread.
     async fn change_state(
         &self,
         set: &ApplicationSet,
@@ -92,8 +93,8 @@ impl AppSetStore for FolderAppSetStore {
         self.change_state(set, move |stored| stored.status = status).await
     }
 
-    /// The refresh annotation can't be removed from a document, so each reported change to the ApplicationSet
-    /// triggers the refresh.
+    /// Doesn't remove the refresh annotation, because it is part of a user's document. Instead, each reported
+    /// change to the ApplicationSet triggers the refresh.
     async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError> {
         let desired = set.metadata.finalizers.clone();
         let marked = move |stored: &mut ApplicationSet| {
@@ -103,7 +104,7 @@ impl AppSetStore for FolderAppSetStore {
                 .into_iter()
                 .filter(|one| one == RESOURCES_FINALIZER && !finalizers.contains(one))
                 .collect();
-            // Finalizers can't be added during a deletion.
+            // Finalizers must not be added during a deletion.
             if stored.metadata.deletion_timestamp.is_none() {
                 finalizers.extend(new);
             }
@@ -169,8 +170,8 @@ impl AppSetStore for FolderAppSetStore {
         run_blocking(self.folder.clone(), move || own_document_path(&folder, &key)).await.is_ok()
     }
 
-    /// Removes the state only if it is being deleted, because another ApplicationSet may already have the
-    /// same name.
+    /// Removes the state only if the ApplicationSet is being deleted, because a different ApplicationSet may
+    /// already have the same name.
     async fn remove_state(&self, key: &AppKey) -> Result<(), ServiceError> {
         let (state, key) = (Arc::clone(&self.state), key.clone());
         let forget = move || {
@@ -205,7 +206,7 @@ impl AppSetStore for FolderAppSetStore {
     }
 }
 
-/// Returns the file of an ApplicationSet if it doesn't contain other documents.
+/// Returns an ApplicationSet's file if it doesn't contain any other documents.
 fn own_document_path(folder: &Path, key: &AppKey) -> Result<PathBuf, ServiceError> {
     let what = format!("ApplicationSet {key}");
     find_single_document_file(folder, |file| file.appsets.contains_key(key), (&what, ""))
@@ -218,13 +219,14 @@ fn is_own_finalizer(finalizer: &str) -> bool {
 struct Watcher {
     files: PolledFolder,
     state: Arc<StateStore>,
-    /// Reported ApplicationSets without their status, which comes from their actors.
+    /// ApplicationSets that have been reported. Their status is not included, because it comes from their
+    /// actors.
     reported: BTreeMap<AppKey, StoredAppSet>,
     problems: Vec<String>,
-    /// Value of the stored state's change counter when the whole state was last reported. `None` if part of
-    /// it couldn't be reported.
+    /// Change counter of the stored state at the time when the whole state was last reported. `None` if part
+    /// of the state couldn't be reported.
     reported_changes: Option<u64>,
-    /// True if missing documents must be looked for once more.
+    /// True if another search for missing documents is required.
     is_unconfirmed: bool,
     removed: RemovedFiles,
     is_settled: bool,
@@ -235,7 +237,7 @@ struct Watcher {
 struct FolderState {
     appsets: BTreeMap<AppKey, StoredAppSet>,
     problems: Vec<String>,
-    /// Change counter of the stored state.
+    /// Change counter for the stored state.
     changes: u64,
 }
 
@@ -260,7 +262,7 @@ impl Watcher {
             && self.reported_changes == self.state.with(|all| Ok(all.changes())).ok()
     }
 
-    /// Returns the events since the last observation.
+    /// Returns the events since the last time the state was read.
     fn read_events(&mut self) -> Vec<AppSetEvent> {
         let removed = self.removed.take();
         let has_changed = self.files.poll_files(&removed);
@@ -279,7 +281,7 @@ impl Watcher {
         let mut problems = self.files.problems();
         for file in self.files.parsed_files() {
             problems.extend(file.appset_problems.iter().cloned());
-            // An unreadable document may be an ApplicationSet.
+            // The unreadable document may be an ApplicationSet.
             problems.extend(file.problems.iter().filter(|_| file.has_unknown_applications).cloned());
         }
         let twice = |read: &mut ParsedAppSet, problem| read.problem = read.problem.take().or(Some(problem));
@@ -302,8 +304,8 @@ impl Watcher {
                 merged.problems.splice(0..0, problems);
                 self.collect_events(merged)
             }
-            // Don't report anything without the stored state, because the identity of an ApplicationSet
-            // decides which Applications it owns.
+            // Don't report anything without the stored state, because an ApplicationSet's identity decides
+            // which Applications it owns.
             Err(error) => {
                 problems.push(error.to_string());
                 self.update_problems(problems).into_iter().collect()
@@ -344,7 +346,7 @@ impl Watcher {
     }
 }
 
-/// Reason why there may be documents that aren't visible now.
+/// Reason why there may be documents that are currently not visible.
 enum UncertaintyReason {
     /// A document is unreadable.
     Unreadable(String),
@@ -353,8 +355,8 @@ enum UncertaintyReason {
 }
 
 impl UncertaintyReason {
-    /// Returns the reason why an ApplicationSet's document may still exist. A document removed by a command
-    /// definitely doesn't.
+    /// Returns the reason why an ApplicationSet's document may still exist. A document that a command has
+    /// removed definitely doesn't exist.
     fn reason_for(&self, stored: &ApplicationSet) -> Option<&str> {
         let metadata = &stored.metadata;
         let is_orphaned = || metadata.finalizers.iter().any(|one| one == ORPHAN_FINALIZER);
@@ -368,8 +370,8 @@ impl UncertaintyReason {
 }
 
 /// Merges the documents with the stored state. `hidden` is the reason why there may be more documents than
-/// are visible. An ApplicationSet whose document is no longer among `present_keys` may have been deleted, so
-/// its changes don't take effect.
+/// are visible. An ApplicationSet whose document is no longer in `present_keys` may have been deleted, so
+/// changes to it don't take effect.
 fn merge_documents(
     all: &mut StateTable,
     mut documents: BTreeMap<AppKey, ParsedAppSet>,
@@ -385,7 +387,7 @@ fn merge_documents(
             Ok((appset, problem)) => {
                 let is_new = all.get(&key) != Some(&appset);
                 if is_new && let Err(error) = all.put(appset.clone()) {
-                    // Report only state that survives a crash.
+                    // Only report state that would survive a crash.
                     merged.problems.push(error.to_string());
                     continue;
                 }
@@ -399,8 +401,8 @@ fn merge_documents(
     merged
 }
 
-/// Returns the current state of an ApplicationSet, and the reason why it may differ from the document. If the
-/// ApplicationSet was never readable, reports only a problem.
+/// Returns an ApplicationSet's current state, and the reason why it may differ from the document. If the
+/// ApplicationSet has never been readable, only reports a problem.
 fn resolve_state(
     stored: Option<&ApplicationSet>,
     document: Option<ParsedAppSet>,
@@ -417,7 +419,7 @@ fn resolve_state(
     };
     let is_deleting = stored.metadata.deletion_timestamp.is_some();
     match document {
-        // As in Kubernetes, a deletion can't be revoked.
+        // As in Kubernetes, it isn't possible to undo a deletion.
         Some(_) if is_deleting => {
             let problem = "the document is ignored until the deletion of the ApplicationSet is complete";
             Ok((stored, Some(problem.to_owned())))
@@ -449,15 +451,15 @@ fn initialize_appset(mut set: ApplicationSet) -> ApplicationSet {
     set
 }
 
-/// Updates an ApplicationSet from its document. Keeps its identity.
+/// Updates an ApplicationSet from its document, without changing its identity.
 fn update_from_document(stored: ApplicationSet, document: ApplicationSet) -> ApplicationSet {
     let mut set = document;
     approval::carry_over_approval(&stored, &mut set);
     retry::carry_over_retry(&stored, &mut set);
     let before = stored.metadata;
     (set.metadata.uid, set.metadata.creation_timestamp) = (before.uid, before.creation_timestamp);
-    // The orphan finalizer takes effect only once the file is deleted. Here, the process that set it was
-    // killed before it removed the file.
+    // The orphan finalizer only takes effect once the file is deleted. Here, the process that set it crashed
+    // before it removed the file.
     for own in before.finalizers.into_iter().filter(|one| one == RESOURCES_FINALIZER) {
         if !set.metadata.finalizers.contains(&own) {
             set.metadata.finalizers.push(own);

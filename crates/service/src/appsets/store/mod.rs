@@ -1,4 +1,4 @@
-//! Stores of ApplicationSets: their documents, their state, and the Applications they generate.
+//! Stores for ApplicationSets: their documents, their state, and the Applications that they generate.
 
 mod folder;
 mod kubernetes;
@@ -16,30 +16,31 @@ use crate::error::ServiceError;
 pub use folder::FolderAppSetStore;
 pub use kubernetes::KubernetesAppSetStore;
 
-/// ApplicationSet in the store.
+/// An ApplicationSet in the store.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StoredAppSet {
-    /// Desired state. The first event also contains the stored status. In later events, the status never
-    /// contains anything that the actor doesn't know.
+    /// Desired state. The first event also contains the stored status. In later events, the status only
+    /// contains what the actor already knows.
     pub appset: ApplicationSet,
     /// Reason why the ApplicationSet may differ from its document. If the document is unreadable, `appset`
-    /// has the previous state. An ApplicationSet that was never readable isn't reported, but listed in
-    /// [`AppSetEvent::Problems`], because nothing can be generated or deleted for an unknown ApplicationSet.
+    /// contains the previous state. An ApplicationSet that has never been readable is not reported here but
+    /// in [`AppSetEvent::Problems`], because nothing can be generated or deleted for an unknown
+    /// ApplicationSet.
     pub problem: Option<String>,
-    /// New location of the stored state, if it was unreadable.
+    /// Path to which the stored state was moved, if it was unreadable.
     pub lost: Option<String>,
 }
 
-/// Event of a store.
+/// An event from a store.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AppSetEvent {
-    /// An ApplicationSet was created or changed. Requests to delete or refresh it count as changes.
+    /// An ApplicationSet was created or changed, or its deletion or refresh was requested.
     Applied(Box<StoredAppSet>),
     /// An ApplicationSet no longer exists, and its finalizers have been processed.
     Gone(AppKey),
-    /// All current documents that are unreadable and may be ApplicationSets.
+    /// All documents that are currently unreadable and may be ApplicationSets.
     Problems(Vec<String>),
-    /// All initial ApplicationSets have been reported.
+    /// All ApplicationSets that existed at the start have been reported.
     Settled,
 }
 
@@ -48,43 +49,43 @@ pub enum AppSetEvent {
 pub enum WriteResult {
     /// The write is durable.
     Done,
-    /// Nothing was written, for this reason: the write conflicted, or the Application already exists or no
-    /// longer exists. A later event for the Applications triggers another pass.
+    /// Nothing was written for the given reason: the write conflicted with another one, or the Application
+    /// already exists or no longer exists. A later event for the Application triggers another pass.
     Outdated(String),
 }
 
-/// Existence of an Application.
+/// Existence of an Application in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existence {
-    /// The Application exists, and may be being deleted.
+    /// The Application exists. It may already be in the process of being deleted.
     Exists,
-    /// The Application no longer exists. An object with the same name, if any, is a different one.
+    /// The Application no longer exists. If there is an object with the same name, it is a different one.
     Gone,
 }
 
-/// Store of ApplicationSets and the Applications they generate. Only an ApplicationSet's own actor writes to
-/// it. ApplicationSets and Applications use the same type of key, and two objects of different kinds may have
-/// the same name.
+/// Store for ApplicationSets and the Applications that they generate. Only an ApplicationSet's own actor
+/// writes to it. ApplicationSets and Applications use the same type of key. An ApplicationSet and an
+/// Application may have the same name.
 #[async_trait]
 pub trait AppSetStore: Send + Sync + 'static {
-    /// Returns the base for relative repository addresses.
+    /// Returns the base directory for relative repository addresses.
     fn base(&self) -> PathBuf;
 
-    /// Returns true if other programs read the state in the store, so that each write causes work for all of
-    /// them.
+    /// Returns true if other programs read the state from the store, so that each write causes work for all
+    /// of them.
     fn is_shared(&self) -> bool;
 
-    /// Returns true if Applications whose owner no longer exists are deleted automatically, as the Kubernetes
-    /// garbage collector does.
+    /// Returns true if Applications whose owner no longer exists are deleted automatically, as by the
+    /// Kubernetes garbage collector.
     fn has_garbage_collector(&self) -> bool;
 
-    /// Returns the labels that the store adds to Applications so that they are managed. The labels stay,
-    /// regardless of the generated content.
+    /// Returns the labels that the store adds to Applications so that they are managed. These labels are
+    /// kept, whatever the generated content is.
     fn own_labels(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Reports existing ApplicationSets, then changes. Stops when the receiver is dropped.
+    /// Reports the existing ApplicationSets and then changes, until the receiver is dropped.
     fn watch(&self) -> UnboundedReceiver<AppSetEvent>;
 
     /// Writes only the status of an ApplicationSet. When this function returns, the status is durable or the
@@ -96,15 +97,15 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// often.
     async fn write_status(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
 
-    /// Sets or removes the engine's finalizer as in `set`, and keeps other finalizers. Removes a handled
-    /// refresh annotation if `set` doesn't have one. A later refresh request stays.
+    /// Sets or removes the engine's finalizer as in `set`, and keeps other finalizers. If `set` doesn't have
+    /// the refresh annotation, removes the annotation that was handled. Keeps a later refresh request.
     ///
     /// # Errors
     ///
     /// Returns an error for the same reasons as [`write_status`](Self::write_status).
     async fn write_finalizer(&self, set: &ApplicationSet) -> Result<(), ServiceError>;
 
-    /// Writes these annotations as in `set`. They record requests made by commands: an
+    /// Writes the annotations in `names` as in `set`. They record requests made with commands: an
     /// [`approval`](tidegate_applicationset::deletion_limit) of deletions, or a
     /// [`retry`](tidegate_applicationset::retry). When this function returns, the annotations are durable or
     /// the ApplicationSet no longer exists.
@@ -134,45 +135,48 @@ pub trait AppSetStore: Send + Sync + 'static {
     async fn exists(&self, set: &ApplicationSet) -> Result<bool, ServiceError>;
 
     /// Requests the deletion of an ApplicationSet on behalf of a person. The watch reports the progress. If
-    /// `orphan` is set, the Applications outlive the ApplicationSet: it is reported with the finalizer
-    /// `orphan`, which the controller removes through [`write_finalizer`](Self::write_finalizer) once the
-    /// Applications are released, unless [garbage is collected](Self::has_garbage_collector).
+    /// `orphan` is set, the Applications outlive the ApplicationSet. In this case, the ApplicationSet is
+    /// reported with the finalizer `orphan`. The controller removes this finalizer with
+    /// [`write_finalizer`](Self::write_finalizer) once the Applications are released, unless there is a
+    /// [garbage collector](Self::has_garbage_collector).
     ///
     /// # Errors
     ///
     /// Returns an error if the store rejects the request. In a folder, also returns an error if the file
-    /// contains other documents or no file contains the document.
+    /// contains other documents, or if no file contains the document.
     async fn delete(&self, set: &ApplicationSet, orphan: bool) -> Result<(), ServiceError>;
 
-    /// Returns true if an ApplicationSet's document is in a file that [`delete`](Self::delete) removes.
+    /// Returns true if [`delete`](Self::delete) would remove the file that contains an ApplicationSet's
+    /// document.
     async fn has_removable_file(&self, _: &ApplicationSet) -> bool {
         false
     }
 
-    /// Removes the stored state of an ApplicationSet.
+    /// Removes an ApplicationSet's stored state.
     ///
     /// # Errors
     ///
     /// Returns an error if the store rejects the write.
     async fn remove_state(&self, key: &AppKey) -> Result<(), ServiceError>;
 
-    /// Creates an Application with this metadata and `spec`, but nothing else. It is then managed like any
-    /// other Application.
+    /// Creates an Application with the given metadata and `spec`, but nothing else. It is then managed like
+    /// any other Application.
     ///
     /// # Errors
     ///
     /// Returns an error if the store rejects the Application or doesn't respond.
     async fn create(&self, application: &Application) -> Result<WriteResult, ServiceError>;
 
-    /// Updates the labels, annotations, finalizers, owners and `spec` of an Application, provided that they
-    /// haven't changed since the event with this `resourceVersion`. Never changes its status or operation.
+    /// Updates an Application's labels, annotations, finalizers, owners and `spec`, provided that they
+    /// haven't changed since the event with the same `resourceVersion`. Never changes its status or
+    /// operation.
     ///
     /// # Errors
     ///
     /// Returns an error for the same reasons as [`create`](Self::create).
     async fn update(&self, application: &Application) -> Result<WriteResult, ServiceError>;
 
-    /// Deletes the Application with this UID and no other. Its finalizers decide what is deleted with it, and
+    /// Deletes only the Application with the given UID. Its finalizers determine what else is deleted, and
     /// when.
     ///
     /// # Errors
@@ -180,7 +184,7 @@ pub trait AppSetStore: Send + Sync + 'static {
     /// Returns an error for the same reasons as [`create`](Self::create).
     async fn delete_application(&self, key: &AppKey, uid: &str) -> Result<Existence, ServiceError>;
 
-    /// Checks if the Application with this UID exists. Bypasses all caches.
+    /// Checks if the Application with the given UID exists. Bypasses all caches.
     ///
     /// # Errors
     ///

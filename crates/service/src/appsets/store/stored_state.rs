@@ -1,4 +1,5 @@
-//! Stored state of a folder's ApplicationSets, in the state directory: identity, finalizers, and status.
+//! Stored state of the ApplicationSets in a folder: identity, finalizers and status. It is stored in the
+//! state directory.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,11 +13,11 @@ use crate::applications::store::{AppKey, state_files};
 use crate::disk::Disk;
 use crate::error::ServiceError;
 
-/// Kubernetes finalizer of an ApplicationSet whose Applications must outlive it.
+/// Kubernetes finalizer on an ApplicationSet whose Applications must outlive it.
 pub(super) const ORPHAN_FINALIZER: &str = "orphan";
 
-/// Stored state of all ApplicationSets. Access is exclusive, and the state in memory matches the state on
-/// disk.
+/// Stored state of all ApplicationSets. Access is exclusive, and the state in memory always matches the state
+/// on disk.
 pub(super) struct StateStore {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
@@ -28,9 +29,9 @@ pub(super) struct StateTable {
     disk: Arc<dyn Disk>,
     folder: PathBuf,
     appsets: BTreeMap<AppKey, ApplicationSet>,
-    /// Change counter.
+    /// Counter that is incremented on each change.
     changes: u64,
-    /// Damaged files and their new locations.
+    /// Damaged files, each with the path to which it was moved.
     lost: BTreeMap<PathBuf, String>,
 }
 
@@ -54,7 +55,7 @@ impl StateStore {
         }
     }
 
-    /// Changes the stored state of an ApplicationSet. Does nothing if the ApplicationSet isn't stored or its
+    /// Changes an ApplicationSet's stored state. Does nothing if the ApplicationSet isn't stored or if its
     /// name now belongs to a different one.
     pub fn change(
         &self,
@@ -94,7 +95,7 @@ impl StateTable {
         self.appsets.keys().cloned().collect()
     }
 
-    /// Writes an ApplicationSet. It is durable when this function returns.
+    /// Writes an ApplicationSet, which is durable when this function returns.
     pub fn put(&mut self, set: ApplicationSet) -> Result<(), ServiceError> {
         state_files::write(self.disk.as_ref(), &self.folder, &set)?;
         self.changes += 1;
@@ -109,9 +110,9 @@ impl StateTable {
         Ok(())
     }
 
-    /// Removes the document of an ApplicationSet. From then on, the ApplicationSet is being deleted, even if
-    /// the process crashes. The orphan setting and the requester are stored beforehand, and don't take effect
-    /// while the document exists.
+    /// Removes an ApplicationSet's document. From then on, the ApplicationSet is being deleted, even if the
+    /// process crashes. The orphan setting and the requester are stored first, and don't take effect as long
+    /// as the document exists.
     pub fn delete(
         &mut self,
         set: &ApplicationSet,
@@ -135,7 +136,7 @@ impl StateTable {
             going.iter().try_for_each(|going| self.put(going.clone()))?;
         }
         if let Err(source) = self.disk.remove(document) {
-            // The deletion failed.
+            // The deletion has failed.
             if let Some(Err(error)) = stored.map(|stored| self.put(stored)) {
                 tracing::warn!(%error, "failed to revert a rejected deletion");
             }
@@ -147,12 +148,12 @@ impl StateTable {
         })
     }
 
-    /// Takes the new location of an ApplicationSet's damaged state, so that it is reported only once.
+    /// Takes the path to which an ApplicationSet's damaged state was moved, so that it is reported only once.
     pub fn take_lost(&mut self, key: &AppKey) -> Option<String> {
         self.lost.remove(&state_files::state_path(&self.folder, key))
     }
 
-    /// Returns the damaged states of ApplicationSets that don't have a document.
+    /// Returns the damaged states of ApplicationSets that don't have documents.
     pub fn lost_states(&self) -> impl Iterator<Item = String> {
         self.lost.iter().map(|(path, problem)| format!("{}: {problem}", path.display()))
     }

@@ -1,4 +1,4 @@
-//! Ordered deletions: requests to the store, their order, and the status during the deletion.
+//! Ordered deletions: requests to the store, their order, and the status while the deletion is running.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -16,7 +16,7 @@ use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, m
 use crate::appsets::store::AppSetEvent;
 use crate::error::ServiceError;
 
-/// Store that records its requests. Deletions are immediate.
+/// Store that records its requests and deletes Applications immediately.
 struct RecordingStore {
     requests: Mutex<Vec<String>>,
     deleted: Mutex<BTreeSet<String>>,

@@ -1,4 +1,4 @@
-//! Requested operations, and requests while another operation exists.
+//! Requested operations, and requests that are made while there is another operation.
 
 use tidegate_application::operation::ID_INFO;
 use tidegate_application::supersede::successor_of;
@@ -9,7 +9,7 @@ use super::*;
 
 const POLICY_CASES: [Option<&str>; 3] = [None, Some("queue"), Some("supersede")];
 
-/// Sets the policy given with `--policy`.
+/// Sets the policy as with `--policy`.
 fn with_policy(mut operation: OperationRequest, policy: Option<&str>) -> OperationRequest {
     policy.into_iter().for_each(|policy| operation.set_info(POLICY_INFO, policy));
     operation
@@ -21,14 +21,14 @@ async fn an_operation_is_requested_only_if_there_is_no_other_one() {
     apply(cluster.as_ref(), application("argocd", "web")).await;
     let direct = open_client(&cluster, &["argocd"]);
     let known = direct.find_one("web").await.unwrap();
-    // The known resource can be outdated.
+    // The resource that was read before may be outdated.
     update_application(&cluster, |app| app["spec"]["colour"] = json!("green")).await;
     direct.sync(&known, parse_operation(json!({"sync": {"prune": true}}))).await.unwrap();
     let first = live_application(&cluster).await;
     assert_eq!(first["operation"], json!({"initiatedBy": {"username": "ann"}, "sync": {"prune": true}}));
     assert_eq!(first["spec"]["colour"], "green");
-    // Only the resource contains the request. The status of another operation or a termination request
-    // doesn't change that.
+    // Only the resource contains the request. The status of another operation or a request for termination
+    // doesn't change this.
     let operation_state = |phase: &str, operation: &Value| json!({"operation": operation, "phase": phase, "startedAt": "2026-01-01T00:00:00Z"});
     let before =
         json!({"sync": {}, "info": [{"name": ID_INFO, "value": "00000000-0000-7000-8000-000000000001"}]});
@@ -51,8 +51,8 @@ async fn an_operation_is_requested_only_if_there_is_no_other_one() {
             assert_eq!(live_application(&cluster).await, before, "{policy:?}");
         }
     }
-    // The service has accepted the operation: it has an ID, or the status refers to it. A subsequent
-    // operation must contain the policy for an operation in progress.
+    // The service has accepted the operation, because the operation has an ID or the status refers to it. A
+    // subsequent operation must contain a policy for the operation in progress.
     let mut named = first["operation"].clone();
     named["info"] = before["info"].clone();
     for (operation, state) in [
@@ -80,7 +80,7 @@ async fn an_operation_is_requested_only_if_there_is_no_other_one() {
             answer.unwrap();
             assert_eq!(now["info"], json!([{"name": POLICY_INFO, "value": policy}]));
             assert_eq!(successor_of(&parse_operation(now)), None, "that is said by its service alone");
-            // The next request doesn't replace that operation either.
+            // The next request doesn't replace this operation, either.
             let reason = refusal_message(
                 direct.sync(&known, with_policy(parse_operation(json!({"sync": {}})), Some(policy))).await,
             );
@@ -104,7 +104,7 @@ async fn a_termination_is_requested_by_the_phase() {
     assert!(serde_json::from_value::<Application>(app.clone()).is_ok(), "{app}");
     direct.terminate(&known).await.unwrap();
     assert_eq!(live_application(&cluster).await, app, "it is reported once");
-    // The operation is running. Other fields of its status stay.
+    // The operation is running. Other fields of its status are left unchanged.
     let operation_state = json!({"operation": app["operation"], "phase": "Running", "startedAt": "2026-01-01T00:00:00Z",
         "message": "at work", "else": [1]});
     update_application(&cluster, |app| app["status"]["operationState"] = operation_state.clone()).await;
@@ -112,7 +112,7 @@ async fn a_termination_is_requested_by_the_phase() {
     let mut ending = operation_state.clone();
     ending["phase"] = json!("Terminating");
     assert_eq!(live_application(&cluster).await["status"]["operationState"], ending);
-    // The previous operation's status doesn't apply to this operation.
+    // The status of the previous operation doesn't apply to this operation.
     let mut before = operation_state;
     before["phase"] = json!("Succeeded");
     before["finishedAt"] = json!("2026-01-01T00:00:09Z");
@@ -152,7 +152,7 @@ fn an_operation_is_accepted_once_it_has_an_id_or_a_condition() {
     }
 }
 
-/// A service can take up to a second to write the end of an operation.
+/// A service may take up to a second to write that an operation has ended.
 #[tokio::test(start_paused = true)]
 async fn an_operation_can_be_requested_right_after_the_end_of_another_one() {
     let cluster = cluster().await;

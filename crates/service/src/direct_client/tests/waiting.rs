@@ -1,4 +1,4 @@
-//! Waiting for Applications that change, and during watch outages.
+//! Waiting for Applications while they change and while watches fail.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
@@ -21,7 +21,7 @@ impl Notices for ReceivedNotices {
     }
 }
 
-/// Cluster whose watches and initial lists fail temporarily.
+/// Cluster in which watches and their initial lists fail temporarily.
 struct FailingCluster {
     inner: Arc<dyn Cluster>,
     is_failing: AtomicBool,
@@ -62,8 +62,8 @@ async fn a_wait_survives_an_outage_and_a_missing_permission_to_watch() {
         watching.wait_for_change().await.unwrap();
         update_application(&inner, |app| app["metadata"]["labels"] = json!({"is": "seen"})).await;
         let is_seen = |found: &[Application]| found.iter().any(|one| one.metadata.labels.contains_key("is"));
-        // During the failure, Applications that a watch would report aren't read. If watching is forbidden,
-        // all Applications are read.
+        // During the failure, Applications whose changes a watch would report aren't read. If watching is
+        // forbidden, all Applications are read.
         for _ in 0..4 {
             watching.wait_for_change().await.unwrap();
         }
@@ -99,7 +99,7 @@ async fn a_wait_reports_changes() {
     while !watching.refresh().await.unwrap().is_empty() {
         watching.wait_for_change().await.unwrap();
     }
-    // An Application in another namespace matches if the name contains that namespace.
+    // An Application in another namespace matches if its name is specified together with the namespace.
     let names = ["team/web".to_owned(), "blog".to_owned()];
     assert_eq!(direct.watch(&names, &notices).refresh().await.unwrap().len(), 2);
     assert_eq!(direct.watch(&[], &notices).refresh().await.unwrap().len(), 1);

@@ -1,4 +1,4 @@
-//! Details of recorded events, with stable names that don't change when an internal type is renamed.
+//! Details of recorded events. Their names are stable and don't change if an internal type is renamed.
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::operation::{
@@ -8,7 +8,7 @@ use tidegate_model::{Plan, Requester, StoredPlanRef, SyncRequest, TaskId, WaveNu
 
 use crate::documents::plan;
 
-/// Returns the kind of event, in one word.
+/// Returns the event's kind, in one word.
 pub fn event_kind(event: &OperationEvent) -> &'static str {
     match event {
         OperationEvent::Accepted { .. } => "accepted",
@@ -55,7 +55,7 @@ pub fn event_kind(event: &OperationEvent) -> &'static str {
     }
 }
 
-/// Returns the task that an event concerns, if any.
+/// Returns the task to which an event applies, if any.
 pub fn event_task(event: &OperationEvent) -> Option<TaskId> {
     match event {
         OperationEvent::DryRunPassed { task, .. }
@@ -84,7 +84,7 @@ pub fn event_task(event: &OperationEvent) -> Option<TaskId> {
     }
 }
 
-/// Returns the additional details of an event. Waves have the numbers shown to users.
+/// Returns the event's additional details. Waves have the numbers that users see.
 pub fn event_details(event: &OperationEvent, plan: Option<&Plan>, numbers: &WaveNumbers) -> Value {
     match event {
         OperationEvent::Accepted { request, .. } => request_details(request),
@@ -174,7 +174,7 @@ fn claim_details(news: &ClaimEvent) -> Value {
     json!({"change": change, "lease": lease, "epoch": epoch, "holder": holder, "reason": reason})
 }
 
-/// Returns the details of an event that concerns one task, as [`details`] does.
+/// Returns the details of an event that applies to a single task, in the same way as [`event_details`].
 fn task_event_details(event: &OperationEvent) -> Value {
     match event {
         OperationEvent::DryRunPassed { message, .. } | OperationEvent::DryRunFailed { message, .. } => {
@@ -212,7 +212,7 @@ fn task_event_details(event: &OperationEvent) -> Value {
                 .collect();
             json!({"reason": reason, "logs": logs})
         }
-        // The kind says everything.
+        // The kind already contains all information.
         _ => json!({}),
     }
 }
@@ -295,7 +295,7 @@ mod tests {
         "words".to_owned()
     }
 
-    /// Returns an event of each kind, in both forms if the kind has two.
+    /// Returns an event of each kind. Includes both forms of kinds that have two.
     #[allow(clippy::too_many_lines, reason = "one entry per kind of event")]
     fn all_events() -> Vec<OperationEvent> {
         let (at, task) = (Timestamp::from_millis(1_000), TaskId(0));
@@ -384,7 +384,7 @@ mod tests {
         insta::assert_snapshot!("details", lines.join("\n"));
     }
 
-    /// The documentation must cover everything that programs rely on.
+    /// The documentation must cover everything on which programs rely.
     #[test]
     fn every_kind_and_field_is_documented() {
         let docs = include_str!("../../../../../docs/reference/json-output.md");

@@ -1,4 +1,4 @@
-//! Last output of failed hooks' containers, in every attempt. The operation status has only the newest
+//! Last output of failed hooks' containers, in each attempt. The operation's status only contains the newest
 //! attempt's output.
 
 use schemars::JsonSchema;
@@ -6,20 +6,20 @@ use serde::Serialize;
 use tidegate_lifecycle::operation::{HookLogView, OperationEvent};
 use tidegate_model::Plan;
 
-/// Last output of a failed hook's container in one attempt.
+/// Last output from a failed hook's container in one attempt.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "AttemptLog")]
 pub struct AttemptLog {
-    /// Attempt of the operation, starting at 1.
+    /// Number of the operation's attempt, starting at 1.
     pub attempt: u32,
     /// The hook, the container and its output.
     #[serde(flatten)]
     pub log: HookLogView,
 }
 
-/// Returns all stored outputs in order. If a hook was read twice in an attempt, only the last output is
-/// returned.
+/// Returns all stored output, in order. If a hook's output was read twice in an attempt, only returns the
+/// last one.
 pub fn hook_logs(events: &[OperationEvent]) -> Vec<AttemptLog> {
     let (mut all, mut attempt, mut plan): (Vec<AttemptLog>, u32, Option<&Plan>) = (Vec::new(), 1, None);
     for event in events {

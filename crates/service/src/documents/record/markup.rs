@@ -1,4 +1,4 @@
-//! Injection-proof markup: every text and attribute value is escaped here, and element and attribute names
+//! Injection-proof markup. Every text and attribute value is escaped here, and element and attribute names
 //! are static.
 
 use crate::sanitize;
@@ -7,7 +7,7 @@ use crate::sanitize;
 #[derive(Clone, Debug, Default)]
 pub struct Markup(String);
 
-/// Name and value of an attribute.
+/// An attribute's name and value.
 pub type Attribute<'a> = (&'static str, &'a str);
 
 impl Markup {
@@ -16,7 +16,7 @@ impl Markup {
         Self(escape_markup(text))
     }
 
-    /// Creates an element `name` with attributes and content. An empty class is omitted.
+    /// Creates an element with attributes and content. Omits an empty class.
     pub fn element(
         name: &'static str,
         attributes: &[Attribute<'_>],
@@ -39,8 +39,7 @@ impl Markup {
         Self::element(name, &[], [Self::text(text)])
     }
 
-    /// Creates a text element with a class. [`Self::text_element`] creates a text element that doesn't have a
-    /// class.
+    /// Creates a text element that has a class.
     pub fn text_element_with_class(name: &'static str, class: &str, text: &str) -> Self {
         Self::element(name, &[("class", class)], [Self::text(text)])
     }
@@ -56,7 +55,7 @@ impl Markup {
     }
 }
 
-/// Escapes markup characters, and characters that control terminals or reorder text.
+/// Escapes characters that have a meaning in markup, control terminals or reorder text.
 fn escape_markup(text: &str) -> String {
     let plain = sanitize::escape(text);
     plain.chars().fold(String::with_capacity(plain.len()), |mut safe, c| {

@@ -1,4 +1,4 @@
-//! Page that shows the record. All sections follow one another, so that nothing needs to be expanded for
+//! The page that shows the record. All sections follow one another, so that nothing has to be expanded before
 //! printing.
 
 use std::time::Duration;
@@ -19,10 +19,10 @@ use super::timeline::{Line, OperationTimeline, Span, Tone};
 use super::timeline_chart::{self, Level};
 use crate::documents::log_entries;
 
-/// Explanation shown if only the operation's summary is left.
+/// Explanation to show if only the operation's summary remains.
 const COMPACTED_NOTE: &str = "Its details were compacted. The newest operations of an application keep their details: `tidegate serve \
                          --history` sets how many [default: 10].";
-/// Waits that are shorter than this and have no reason are omitted from [`reasons`].
+/// Duration below which waits without a reason are omitted from the list of reasons.
 const SHORT_WAIT: Duration = Duration::from_millis(50);
 const STYLE: &str = include_str!("style.css");
 
@@ -48,7 +48,7 @@ pub fn render_page(record: &Record) -> String {
     render_html(&format!("{title}: {}", operation.describe_phase()), parts)
 }
 
-/// Returns a complete page with this content. The page doesn't load anything.
+/// Returns a complete page with the given content. The page doesn't load anything.
 pub(in crate::documents) fn render_html(name: &str, parts: impl IntoIterator<Item = Markup>) -> String {
     let policy = format!(
         "default-src 'none'; style-src 'sha256-{}'; base-uri 'none'; form-action 'none'",
@@ -56,7 +56,7 @@ pub(in crate::documents) fn render_html(name: &str, parts: impl IntoIterator<Ite
     );
     let name = Markup::text_element("title", name);
     let body = Markup::element("body", &[], [Markup::element("main", &[], parts)]);
-    // The built-in style sheet isn't escaped, because the policy admits exactly its digest.
+    // The built-in style sheet isn't escaped, because the security policy only allows exactly its digest.
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{policy}\">\
@@ -95,7 +95,7 @@ fn render_lead(record: &Record) -> Markup {
     )
 }
 
-/// Returns a list of terms and their values. Omits empty values.
+/// Renders a list of terms and their values. Omits empty values.
 pub(in crate::documents) fn render_terms_list(
     terms: impl IntoIterator<Item = (&'static str, String)>,
 ) -> Markup {
@@ -117,7 +117,7 @@ fn render_terms(record: &Record) -> Markup {
     });
     let ended = operation.finished_at;
     let or_empty = |text: Option<String>| text.unwrap_or_default();
-    // Fallback if the events were compacted.
+    // Use the summary if the events were compacted.
     let summary = record.details.summary.as_ref();
     let or_summarized = |word: String, summary: Option<&String>| match summary {
         Some(summary) if word.is_empty() => summary.clone(),
@@ -150,7 +150,7 @@ fn render_terms(record: &Record) -> Markup {
     ])
 }
 
-/// Returns the approvals: `ann (looked at it) at 2026-11-25T10:00:00Z; ben at 2026-11-25T10:05:00Z`.
+/// Formats the approvals, such as `ann (looked at it) at 2026-11-25T10:00:00Z; ben at 2026-11-25T10:05:00Z`.
 fn format_approvals(plan: &ExecutedPlanView) -> String {
     let one = |approval: &PlanApproval| format!("{} at {}", approval.approver_text(), approval.at);
     plan.approvals.iter().map(one).collect::<Vec<_>>().join("; ")
@@ -177,7 +177,7 @@ fn format_options(request: &SyncRequest) -> String {
     text.join(", ")
 }
 
-/// Returns a table with a heading for each column.
+/// Renders a table that has a heading for each column.
 pub(in crate::documents) fn render_table<const N: usize>(
     heads: [&str; N],
     rows: impl IntoIterator<Item = Markup>,
@@ -259,7 +259,7 @@ fn render_timeline(story: &OperationTimeline, until: Timestamp) -> Markup {
     ])
 }
 
-/// Returns each wait with its duration and reason, and other spans that have a reason. Omits short waits
+/// Renders each wait with its duration and reason, and other spans that have a reason. Omits short waits
 /// without a reason.
 fn render_reasons(line: &Line, until: Timestamp) -> Vec<Markup> {
     let took = |span: &Span| span.to.unwrap_or(until).since(span.from);
@@ -281,8 +281,8 @@ fn render_reasons(line: &Line, until: Timestamp) -> Vec<Markup> {
     items.collect()
 }
 
-/// Returns the result for an object: a hook has run or failed; any other object was synced, and may have
-/// failed afterwards.
+/// Formats an object's result. A hook has run or failed. Any other object was synced, and may have failed
+/// later.
 fn format_result(one: &ResourceResult, shown: &str) -> String {
     let status = one.status.map(|status| status.to_string());
     let is_bad =
@@ -302,7 +302,7 @@ fn format_object((kind, namespace, name): (&str, &str, &str)) -> String {
     format!("{kind} {namespace}{name}")
 }
 
-/// Returns the state of an object, including people's decisions.
+/// Formats an object's state, including decisions that people made.
 fn format_state(one: &ResourceResult) -> String {
     match (one.hook_phase, one.overridden.as_ref().map(|overridden| overridden.what)) {
         (None, _) => String::new(),
@@ -312,7 +312,7 @@ fn format_state(one: &ResourceResult) -> String {
     }
 }
 
-/// Returns how many of a wave's tasks have finished and how many were skipped.
+/// Formats how many of a wave's tasks have finished and how many were skipped.
 fn format_done(wave: &WaveView) -> String {
     let done = format!("{} of {}", wave.done, wave.tasks);
     if wave.skipped > 0 { format!("{done}, {} skipped", wave.skipped) } else { done }
@@ -328,7 +328,7 @@ fn render_results(operation: &OperationView) -> Markup {
         let has_passed = |wave: &&WaveView| {
             (wave.phase, wave.wave) == (one.sync_phase, one.wave) && wave.state == "Passed"
         };
-        // No event reports that an object in the last wave is done, but the wave has passed.
+        // No event reports that an object in the last wave has finished, but the wave itself has.
         let shown = match one.hook_phase {
             Some(OperationPhase::Running) if operation.waves.iter().any(|wave| has_passed(&wave)) => {
                 OperationPhase::Succeeded.to_string()
@@ -371,7 +371,7 @@ fn render_hook_logs(record: &Record) -> Markup {
         let attempt = if is_one { String::new() } else { format!(" (attempt {attempt})") };
         markup(format!("{}{attempt}", heading(log)), log)
     });
-    // If older events were compacted, the status still has the newest output.
+    // If older events were compacted, the status still contains the newest output.
     let newest = operation.hook_logs.iter().filter(|_| of_attempts.is_empty());
     let each = each.chain(newest.map(|log| markup(heading(log), log)));
     render_section("Logs of failed hooks", each.collect())
@@ -413,7 +413,7 @@ fn render_log(record: &Record) -> Markup {
     ])
 }
 
-/// Returns the footer with the page's author and time.
+/// Renders the footer, which contains the page's author and time.
 pub(in crate::documents) fn render_footer(at: Timestamp) -> Markup {
     let text = format!(
         "Written by tidegate {} at {at}. Times are in UTC; values of Secrets are masked.",

@@ -1,4 +1,4 @@
-//! Effects of task events on the objects' timelines.
+//! Applies task events to the objects' timelines.
 
 use tidegate_lifecycle::operation::{DeadlineScope, OperationEvent};
 use tidegate_model::{Health, HealthStatus, OperationPhase, Override, TaskId};
@@ -6,11 +6,11 @@ use tidegate_model::{Health, HealthStatus, OperationPhase, Override, TaskId};
 use super::timeline::{Line, OperationTimeline, Tone};
 use super::timeline_events::{tone_of, with_reason};
 
-/// Reason shown while a requested deletion is in progress.
+/// Reason to show while a requested deletion is in progress.
 const DELETION_REASON: &str = "waits for its deletion";
 
 impl OperationTimeline {
-    /// Applies an event that concerns a task. Ignores all other events.
+    /// Applies an event if it belongs to a task. Ignores all other events.
     pub(super) fn apply_task_event(&mut self, event: &OperationEvent) {
         match event {
             OperationEvent::Applied { task, message, done, .. } => {
@@ -75,7 +75,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Starts a new object state, or records a momentary one.
+    /// Starts a new state for an object, or records a momentary state.
     fn set_object_state(
         &mut self,
         task: TaskId,
@@ -91,7 +91,8 @@ impl OperationTimeline {
         }
     }
 
-    /// Applies a person's decision. A retry continues the object; any other decision ends it.
+    /// Applies a person's decision. After a retry, the object's timeline continues. Any other decision ends
+    /// it.
     fn apply_override(&mut self, task: TaskId, what: Override, text: &str) {
         if what.counts_as_done() && self.object_line(task).is_some_and(|line| line.spans.is_empty()) {
             self.set_object_state(task, (what.past_participle(), Tone::Dull, text), true);
@@ -161,7 +162,7 @@ impl OperationTimeline {
             line.begin_span(span);
         }
         line.end_span(at);
-        // Keep the text and the duration of the wait, because its end is only a moment.
+        // Keep the text and the duration of the wait, because its end is only a momentary event.
         let is_good = tone != Tone::Bad;
         if let Some(last) = line.spans.last_mut().filter(|last| is_good && last.reason.is_empty()) {
             message.clone_into(&mut last.reason);

@@ -1,4 +1,4 @@
-//! A record describes what happened, and all its content is plain text.
+//! A record describes what happened, and everything in it is plain text.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
 use std::sync::Arc;
@@ -74,8 +74,8 @@ fn stage_event(index: u32, step: WaveStep, seconds: i64) -> OperationEvent {
     OperationEvent::StageChanged { to: Stage::Wave { index, step }, at: at(seconds) }
 }
 
-/// Returns the events of a wave behind a gate. The wave's object fails in the first attempt and succeeds in
-/// the second.
+/// Returns the events for a wave that has a gate. The wave's object fails in the first attempt and succeeds
+/// in the second.
 fn sample_events(word: &str) -> Vec<OperationEvent> {
     let mut plan = Plan::default();
     let hook = Hook { delete_policies: Vec::new(), timeout: None, runner: Some(word.to_owned()) };
@@ -257,8 +257,8 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     assert_eq!(labels, ["PreSync, wave 0", "Sync, wave 1"]);
     let [first, second] = &story.waves[..] else { panic!("{labels:?}") };
 
-    // The first wave was working from 1 to 2, then waited for its job until 12. So did the job, from when it
-    // was applied until it finished.
+    // The first wave worked from 1 s to 2 s, and then waited for its Job until 12 s. So did the Job itself,
+    // from when it was applied until it finished.
     assert_eq!(
         (first.line.duration(story.latest_time), first.line.wait_duration(story.latest_time)),
         (Duration::from_secs(11), Duration::from_secs(10))
@@ -268,8 +268,8 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     assert_eq!(first.objects[0].label, "Job shop/migrate");
     assert_eq!(first.objects[0].duration(story.latest_time), Duration::from_secs(10));
 
-    // The second wave waited at its gate for 30 s, worked for 18 s until the attempt failed, then worked
-    // again for 5 s.
+    // The second wave waited for its gate for 30 s, worked for 18 s until the attempt failed, and then worked
+    // for another 5 s.
     assert_eq!(second.line.wait_duration(story.latest_time), Duration::from_secs(30));
     assert_eq!(second.line.duration(story.latest_time), Duration::from_secs(30 + 18 + 5));
     assert_eq!(second.line.spans[0].reason, "gate office-hours: office-hours");
@@ -285,14 +285,14 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     assert_eq!(spans, [("Applied", Tone::Wait, 7), ("Degraded", Tone::Bad, 10), ("Applied", Tone::Wait, 4)]);
     assert_eq!(api.spans[0].reason, "office-hours; waits for its end");
 
-    // The state is the outcome, not the last step.
+    // The outcome is shown as the state, rather than the last step.
     assert_eq!(
         [first.line.state(), second.line.state(), story.operation.state(), api.state()],
         ["Passed", "Passed", "Succeeded", "Succeeded"]
     );
 
-    // The operation waited for the job, for the gate, and for its second attempt, including while it was
-    // paused.
+    // The operation waited for the Job, for the gate, and for its second attempt. This includes the time
+    // while it was paused.
     assert_eq!(story.operation.wait_duration(story.latest_time), Duration::from_secs(10 + 30 + 10));
     assert_eq!(story.operation.duration(story.latest_time), Duration::from_secs(76));
     let paused = story.operation.spans.iter().find(|span| span.state == "Paused").unwrap();
@@ -310,11 +310,11 @@ fn the_timeline_has_durations_wait_reasons_and_all_attempts() {
     }
 }
 
-/// The wait of a failed object keeps its duration and reason.
+/// A failed object's wait keeps its duration and reason.
 #[test]
 fn a_failed_object_keeps_its_wait() {
     let mut events = sample_events("gate");
-    // The job of the first wave is running.
+    // The first wave's Job is running.
     events.truncate(5);
     let message = "exit code 1".to_owned();
     events.push(OperationEvent::TaskFailed {
@@ -338,7 +338,7 @@ fn a_failed_object_keeps_its_wait() {
 fn an_override_ends_the_wait_and_shows_who_and_why() {
     let overruled = |what| {
         let mut events = sample_events("gate");
-        // The job of the first wave is running.
+        // The first wave's Job is running.
         events.truncate(5);
         let (by, reason) = ("ann".to_owned(), "the database is away".to_owned());
         events.push(OperationEvent::Overridden { task: TaskId(0), what, by, reason, at: at(9) });
@@ -378,7 +378,7 @@ fn a_timeline_of_compacted_events_shows_what_is_known() {
     }
 }
 
-/// Returns the name and attribute names of each tag on a page.
+/// Returns the name and the attribute names of each tag on a page.
 fn parse_tags(page: &str) -> Vec<(String, Vec<String>)> {
     let mut tags = Vec::new();
     // The built-in style sheet doesn't contain `<`.
@@ -417,7 +417,7 @@ fn hostile_texts_are_escaped_in_every_field() {
     // The text is still present.
     assert!(page.contains("&lt;script&gt;window.hit=1&lt;/script&gt;"));
     assert!(!page.contains(['\u{202e}', '\u{0}']));
-    // The same page with harmless words has the same markup.
+    // The same page with harmless words has identical markup.
     let harmless = sample_record("harmless").render_page();
     let names = |page: &str| parse_tags(page).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
     assert_eq!(names(&page), names(&harmless));

@@ -1,4 +1,5 @@
-//! Timelines of the operation, its waves and their objects: phases of work, waits, and the reasons for them.
+//! Timelines for an operation, its waves and their objects. They show periods of work, waits, and the reasons
+//! for the waits.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,7 +7,7 @@ use std::time::Duration;
 use tidegate_lifecycle::operation::OperationEvent;
 use tidegate_model::{ObjectKey, Phase, Plan, Task, TaskId, Timestamp};
 
-/// Waits that every applied or deleted object goes through.
+/// Waits that every object goes through when it is applied or deleted.
 const USUAL_WAITS: [&str; 4] = ["Applied", "Running", "Progressing", "Deleting"];
 
 /// Color class of a span.
@@ -34,21 +35,21 @@ impl Tone {
     }
 }
 
-/// Period of time with one state.
+/// A period of time in a single state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Span {
     pub from: Timestamp,
-    /// End time. `None` while the state lasts.
+    /// End time. `None` if the state hasn't ended.
     pub to: Option<Timestamp>,
     pub state: String,
     pub tone: Tone,
-    /// Reason. Can be empty.
+    /// Reason; may be empty.
     pub reason: String,
     /// Attempt, starting at 1.
     pub attempt: u32,
 }
 
-/// Momentary event.
+/// A momentary event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mark {
     pub at: Timestamp,
@@ -56,13 +57,13 @@ pub struct Mark {
     pub tone: Tone,
 }
 
-/// Line of the timeline: consecutive spans and momentary events.
+/// A line in the timeline, which consists of consecutive spans and momentary events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Line {
     pub label: String,
     pub spans: Vec<Span>,
     pub marks: Vec<Mark>,
-    /// Outcome, if the last span doesn't show it.
+    /// Outcome, if the last span doesn't already show it.
     pub outcome: Option<String>,
     pub is_hook: bool,
 }
@@ -72,7 +73,7 @@ impl Line {
         Self { label: label.into(), ..Self::default() }
     }
 
-    /// Returns the open span.
+    /// Returns the span that hasn't ended, if any.
     pub fn open_span(&mut self) -> Option<&mut Span> {
         self.spans.last_mut().filter(|span| span.to.is_none())
     }
@@ -112,12 +113,12 @@ impl Line {
         self.spans.last().map(|span| span.state.as_str()).unwrap_or_default()
     }
 
-    /// Describes what the object waits for after it was applied.
+    /// Describes what the object waits for after it has been applied.
     pub fn awaited_condition(&self) -> &'static str {
         if self.is_hook { "waits for its end" } else { "waits for its health" }
     }
 
-    /// Returns true if the object failed, or waited for something unusual.
+    /// Returns true if the object failed or waited for something unusual.
     pub fn is_notable(&self) -> bool {
         let is_usual = |span: &Span| USUAL_WAITS.contains(&span.state.as_str());
         let is_bad = self.marks.iter().any(|mark| mark.tone == Tone::Bad);
@@ -129,7 +130,7 @@ impl Line {
     }
 }
 
-/// Wave with its objects in order.
+/// A wave with its objects, in order.
 #[derive(Clone, Debug)]
 pub struct WaveTimeline {
     pub phase: Phase,
@@ -146,7 +147,7 @@ impl WaveTimeline {
         Self { phase, line, objects: Vec::new(), gates: Vec::new(), number, object_indices: BTreeMap::new() }
     }
 
-    /// Returns the index of the line for a task's object. Creates the line if it is missing.
+    /// Returns the index of the line for a task's object. Creates the line if it doesn't exist.
     fn object_index(&mut self, task: &Task) -> usize {
         let Self { objects, object_indices, .. } = self;
         *object_indices.entry(task.key()).or_insert_with(|| {
@@ -178,13 +179,13 @@ pub struct OperationTimeline {
     pub(super) state_before_pause: Option<(String, Tone, String)>,
     /// The running wave.
     pub(super) current_wave: Option<usize>,
-    /// Wave and task indices of the newest plan.
+    /// Indices of the newest plan's waves and tasks.
     wave_indices: Vec<usize>,
     task_indices: Vec<(usize, usize)>,
 }
 
 impl OperationTimeline {
-    /// Builds the timelines from events.
+    /// Builds the timelines from the events.
     pub fn from_events(events: &[OperationEvent]) -> Self {
         let mut story = Self {
             operation: Line::new("Operation"),
@@ -230,7 +231,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Makes the wave with this index in the newest plan the running wave.
+    /// Makes the wave with the given index in the newest plan the running wave.
     pub(super) fn enter_wave(&mut self, index: Option<u32>) {
         self.current_wave = index.and_then(|index| self.wave_indices.get(TaskId(index).index()).copied());
     }
@@ -263,7 +264,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Ends all lines. A running wave gets this outcome.
+    /// Ends all lines. The running wave, if any, gets the given outcome.
     pub(super) fn end_all_lines(&mut self, outcome: &str) {
         let at = self.latest_time;
         for wave in &mut self.waves {

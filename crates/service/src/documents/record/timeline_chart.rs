@@ -1,4 +1,4 @@
-//! Timeline drawn to scale, with a line for the operation, each wave and each object.
+//! Timeline drawn to scale. The operation, each wave and each object have their own line.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -14,19 +14,19 @@ const SPANS_X: u64 = 320;
 const SPANS_WIDTH: u64 = WIDTH - SPANS_X - 12;
 const LINE_HEIGHT: u64 = 22;
 const HEADER_HEIGHT: u64 = 28;
-/// Maximum number of drawn objects. The slowest and unhealthy objects take precedence.
+/// Maximum number of objects to draw. The slowest objects and unhealthy objects are preferred.
 const OBJECTS_MAX: usize = 150;
 /// Maximum number of characters in a name.
 const NAME_CHARS: usize = 46;
 /// Minimum distance between two grid lines.
 const GRID_SPACING_MIN: u64 = 90;
-/// Possible grid intervals, in milliseconds.
+/// Grid intervals to choose from, in milliseconds.
 const GRID_INTERVALS: [u64; 16] = [
     100, 500, 1_000, 2_000, 5_000, 10_000, 30_000, 60_000, 120_000, 300_000, 600_000, 1_800_000, 3_600_000,
     7_200_000, 21_600_000, 86_400_000,
 ];
 
-/// Indentation level of a line. The first two are headings.
+/// Indentation level of a line. The first two levels are headings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     Operation,
@@ -34,7 +34,7 @@ pub enum Level {
     Object,
 }
 
-/// Returns the lines to draw, and the number of omitted objects.
+/// Returns the lines to draw, and how many objects are omitted.
 pub fn select_lines(story: &OperationTimeline) -> (Vec<(Level, &Line)>, usize) {
     let mut objects: Vec<&Line> =
         story.waves.iter().flat_map(|wave| &wave.objects).filter(|line| !line.spans.is_empty()).collect();
@@ -51,7 +51,7 @@ pub fn select_lines(story: &OperationTimeline) -> (Vec<(Level, &Line)>, usize) {
     (lines, left)
 }
 
-/// Draws the timeline up to a time.
+/// Draws the timeline up to the given time.
 pub fn draw_timeline(story: &OperationTimeline, until: Timestamp) -> Markup {
     let (lines, _) = select_lines(story);
     let (from, to) = (story.start_time(), until.max(story.start_time() + Duration::from_millis(100)));
@@ -72,11 +72,11 @@ pub fn draw_timeline(story: &OperationTimeline, until: Timestamp) -> Markup {
     Markup::element("svg", &attributes, std::iter::once(draw_grid(&scale, height)).chain(rows))
 }
 
-/// Mapping of times to positions.
+/// Maps times to positions.
 struct Scale {
     from: Timestamp,
     to: Timestamp,
-    /// Length in milliseconds.
+    /// Length of the timeline in milliseconds.
     length_millis: u64,
 }
 
@@ -112,7 +112,7 @@ fn numeric_element(
 
 fn draw_grid(scale: &Scale, height: u64) -> Markup {
     let is_wide = |step: &u64| step.saturating_mul(SPANS_WIDTH) / scale.length_millis >= GRID_SPACING_MIN;
-    // If the period spans months, draw as many lines as fit.
+    // If the timeline spans months, draw as many grid lines as fit.
     let step = GRID_INTERVALS
         .into_iter()
         .find(is_wide)
@@ -181,7 +181,7 @@ fn draw_bar(line: &Line, span: &Span, (top, thick): (u64, u64), scale: &Scale) -
     if span.tone != Tone::Wait || wide <= 6 {
         return bar;
     }
-    // A line through the middle distinguishes waits without relying on color.
+    // Draw a line through the middle, so that waits can be recognized without color.
     let middle = top.saturating_add(thick / 2);
     let through =
         [("x1", from.saturating_add(2)), ("x2", to.saturating_sub(2)), ("y1", middle), ("y2", middle)];

@@ -1,13 +1,13 @@
-//! Effects of events on the timelines. Events without a visible effect are ignored.
+//! Applies events to the timelines. Events without a visible effect are ignored.
 
 use tidegate_lifecycle::operation::{ClaimEvent, DeadlineScope, OperationEvent, Stage, Verdict, WaveStep};
 use tidegate_model::{OperationOutcome, OperationPhase, Requester};
 
 use super::timeline::{OperationTimeline, Tone};
 
-/// State of an operation that is waiting for another operation's claim.
+/// State of an operation that is waiting for the claim, which another operation holds.
 const CLAIM_WAIT: &str = "Waiting for the claim";
-/// Maximum number of objects in the description of what a wave is waiting for.
+/// Maximum number of objects to list when describing what a wave is waiting for.
 const NAMED_OBJECTS_MAX: usize = 3;
 
 impl OperationTimeline {
@@ -109,7 +109,7 @@ impl OperationTimeline {
         }
     }
 
-    /// Starts a new state of the operation.
+    /// Starts a new state for the operation.
     fn set_operation_state(&mut self, state: &str, tone: Tone, reason: &str) {
         let span = self.new_span(state, tone, reason);
         self.operation.begin_span(span);
@@ -159,7 +159,7 @@ impl OperationTimeline {
                 _ => wave.line.begin_span(span.clone()),
             }
         }
-        // The operation stays paused until it is resumed.
+        // The operation is shown as paused until it is resumed.
         match &mut self.state_before_pause {
             Some(held) => *held = (name, tone, span.reason),
             None => self.operation.begin_span(span),
@@ -178,7 +178,7 @@ impl OperationTimeline {
             let place = match (open.state.as_str(), is_hook) {
                 ("Deleting", _) => 2,
                 (_, true) => 1,
-                // If the plan has only one wave, the operation waits only for hooks.
+                // If the plan has only one wave, the operation only waits for hooks.
                 (_, false) if has_waves => 0,
                 (_, false) => continue,
             };
@@ -238,7 +238,7 @@ pub(super) fn with_reason(what: &str, reason: &str) -> String {
     if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
-/// Returns the color class of an outcome.
+/// Returns the color class for an outcome.
 pub(super) fn tone_of(phase: OperationPhase) -> Tone {
     match phase {
         OperationPhase::Succeeded => Tone::Good,

@@ -1,4 +1,4 @@
-//! Descriptions of the events of a deletion.
+//! Describes the events of a deletion.
 
 use serde_json::{Value, json};
 use tidegate_lifecycle::teardown::{Approval, Event, MemberRecord, Order, Stage};
@@ -7,13 +7,14 @@ use tidegate_model::Timestamp;
 use super::run_events::{RunEvent, RunEventBuilder, with_reason};
 use super::waits::{WaitSpan, WaitTracker, describe_hold};
 
-/// Returns documents for events. `first` is the sequence number of the first event. `order` provides the step
-/// names.
+/// Returns the documents for the given events. `first` is the sequence number of the first event. `order`
+/// provides the names of the steps.
 pub(super) fn documents(first: u64, events: &[Event], order: &Order) -> Vec<RunEvent> {
     (first..).zip(events).map(|(sequence, event)| describe_event(event, order).build(sequence)).collect()
 }
 
-/// Returns `step 2 (env in (qa))`, or a description for Applications without a step.
+/// Returns a step's name, such as `step 2 (env in (qa))`, or a description of the Applications that no step
+/// selects.
 fn step_name(order: &Order, step: u32) -> String {
     let text = order.describe_selector(step);
     match order.step_number(step) {
@@ -76,7 +77,7 @@ fn describe_event(event: &Event, order: &Order) -> RunEventBuilder {
     }
 }
 
-/// Describes an event of one Application, as [`describe_event`] does.
+/// Describes an event of a single Application, in the same way as [`describe_event`].
 fn describe_member_event(event: &Event, order: &Order) -> RunEventBuilder {
     match event {
         Event::DeletionScheduled { member, at } => {
@@ -125,7 +126,7 @@ fn describe_member_event(event: &Event, order: &Order) -> RunEventBuilder {
                 .step(number)
                 .details(member_details(listed, order))
         }
-        // All other events concern the whole deletion.
+        // All other events apply to the whole deletion.
         other => RunEventBuilder::new("other", format!("{other:?}")),
     }
 }
@@ -135,11 +136,11 @@ fn member_details(listed: &MemberRecord, order: &Order) -> Value {
     json!({"name": listed.name, "step": number})
 }
 
-/// Returns the waits of a deletion.
+/// Returns the waits in a deletion.
 pub(super) fn collect_waits(events: &[Event]) -> Vec<WaitSpan> {
     const PAUSED_KEY: &str = "paused";
     let mut course = WaitTracker::default();
-    // If an observation has no time, it is later than all events recorded before it.
+    // If an observation doesn't have a time, it is later than all events that were recorded before it.
     let mut now = Timestamp::default();
     for event in events {
         now = event_time(event).unwrap_or(now);
@@ -180,7 +181,7 @@ fn event_time(event: &Event) -> Option<Timestamp> {
         | Event::Paused(said)
         | Event::Resumed(said)
         | Event::TerminateRequested(said) => Some(said.at),
-        // An approval is older than the deletions that it permits.
+        // An approval is older than the deletions that it allows.
         Event::CallFailed { .. } | Event::Approved(_) => None,
     }
 }

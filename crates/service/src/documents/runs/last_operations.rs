@@ -1,6 +1,6 @@
-//! Last operation of each Application in a rollout, and its outcome. The rollout state forgets stopped
-//! operations, and the operations of skipped or retried Applications, because they don't influence later
-//! steps. The record keeps them.
+//! The last operation of each Application in a rollout, and its outcome. The rollout's state discards
+//! operations that were stopped, and operations of Applications that were skipped or retried, because they
+//! don't affect later steps. The record keeps all of them.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,13 @@ use tidegate_model::{OperationId, OperationPhase};
 
 use super::run_events::with_reason;
 
-/// Last operation of an Application that the events show.
+/// An Application's last operation according to the events.
 struct LastOperation {
     operation: OperationId,
-    /// True if the operation is known to have started.
+    /// True if the events show that the operation has started.
     has_started: bool,
-    /// Outcome. `None` for a stopped operation, because only the operation itself knows its outcome.
+    /// Outcome. `None` for an operation that was stopped, because only the operation itself contains its
+    /// outcome.
     outcome: Option<(OperationPhase, String)>,
 }
 
@@ -24,7 +25,7 @@ impl LastOperation {
         Self { operation, has_started: outcome.is_some(), outcome }
     }
 
-    /// Returns `its last operation ended, Failed: Operation terminated`.
+    /// Describes the operation, such as `its last operation ended, Failed: Operation terminated`.
     fn describe(&self, end_of: impl Fn(OperationId) -> Option<(OperationPhase, String)>) -> String {
         match self.outcome.clone().or_else(|| end_of(self.operation)) {
             Some((phase, message)) => with_reason(&format!("its last operation ended, {phase}"), &message),
@@ -34,7 +35,7 @@ impl LastOperation {
     }
 }
 
-/// Adds the last operation and its outcome to each Application that doesn't have a current operation.
+/// Adds the last operation and its outcome to each Application without a current operation.
 pub(super) fn add_last_operations(
     view: &mut RolloutView,
     events: &[Event],
@@ -59,7 +60,7 @@ fn find_last_operations(events: &[Event]) -> BTreeMap<&str, LastOperation> {
             Event::OperationAssigned { member, operation } => {
                 operations.insert(member.as_str(), LastOperation::new(*operation, None));
             }
-            // An adopted operation has succeeded, regardless of who started it.
+            // An operation that was adopted has succeeded, no matter who started it.
             Event::OperationAdopted { member, operation, .. } => {
                 operations.insert(member, LastOperation::new(*operation, Some(OperationPhase::Succeeded)));
             }
@@ -79,7 +80,8 @@ fn find_last_operations(events: &[Event]) -> BTreeMap<&str, LastOperation> {
     operations
 }
 
-/// Records an Application that joins the rollout. An Application that leaves and returns counts as a new one.
+/// Records that an Application has joined the rollout. An Application that leaves and joins again is treated
+/// as new.
 fn add_member<'a>(operations: &mut BTreeMap<&'a str, LastOperation>, member: &'a MemberRecord) {
     match member.done_by {
         Some(operation) => {

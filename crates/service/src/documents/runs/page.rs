@@ -1,4 +1,4 @@
-//! Page that shows the record. All sections follow one another, so that nothing needs to be expanded for
+//! The page that shows the record. All sections follow one another, so that nothing has to be expanded before
 //! printing.
 
 use tidegate_lifecycle::rollout::{RolloutView, StepStatus};
@@ -11,7 +11,7 @@ use crate::documents::record::page::{
     render_footer, render_html, render_row, render_section, render_table, render_terms_list,
 };
 
-/// Explanation shown if only the run's summary is left.
+/// Explanation to show if only the run's summary remains.
 const COMPACTED_NOTE: &str = "Its details were compacted. The newest rollouts and the newest deletions of an ApplicationSet keep their details: \
                          `tidegate serve --history` sets how many [default: 10].";
 
@@ -140,18 +140,18 @@ fn render_rollout(rollout: &RolloutView) -> Markup {
     ])
 }
 
-/// Step number of Applications that aren't selected by any step, as in Argo CD.
+/// Step number for Applications that no step selects, as in Argo CD.
 pub const NO_STEP: &str = "-1";
 
 /// Status of an Application that has left the ApplicationSet.
 const DEPARTED_STATUS: &str = "Departed";
 
-/// Returns the number of a step in words.
+/// Describes a step's number in words.
 pub fn describe_step_number(number: &str) -> &str {
     if number == NO_STEP { "none" } else { number }
 }
 
-/// Returns the status of a step in words.
+/// Describes a step's status in words.
 pub fn describe_step_status(status: StepStatus) -> &'static str {
     match status {
         StepStatus::Waiting => "waiting",
@@ -168,7 +168,7 @@ pub fn describe_step_status(status: StepStatus) -> &'static str {
     }
 }
 
-/// Returns `ann (CHG-7) at 2026-11-26T10:00:00Z`.
+/// Describes an approval, such as `ann (CHG-7) at 2026-11-26T10:00:00Z`.
 pub fn describe_approval(approval: &ApprovalView) -> String {
     let requester = Requester { name: &approval.by, reason: approval.reason.as_deref().unwrap_or_default() };
     format!("{} at {}", requester.display(), approval.at)

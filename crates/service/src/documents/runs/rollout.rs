@@ -1,4 +1,4 @@
-//! Descriptions of the events of a rollout.
+//! Describes the events of a rollout.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 use super::run_events::{RunEvent, RunEventBuilder, assigned_step, step_number, with_reason};
 use super::waits::{WaitSpan, WaitTracker, describe_hold, format_person};
 
-/// Returns documents for events. `first` is the sequence number of the first event.
+/// Returns the documents for the given events. `first` is the sequence number of the first event.
 pub(super) fn documents(first: u64, facts: &[Event]) -> Vec<RunEvent> {
     let mut held = None;
     let events = (first..).zip(facts).map(|(sequence, event)| {
@@ -31,7 +31,7 @@ fn stage_step(stage: &Stage) -> Option<u32> {
     }
 }
 
-/// Describes an event. `current` is the held or running step.
+/// Describes an event. `current` is the step that is running or being held.
 fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
     match event {
         Event::Created { by, targets, steps, members, at, .. } => {
@@ -86,7 +86,7 @@ fn describe_event(event: &Event, current: Option<u32>) -> RunEventBuilder {
     }
 }
 
-/// Describes an event of one Application, as [`describe_event`] does.
+/// Describes an event of a single Application, in the same way as [`describe_event`].
 fn describe_member_event(event: &Event) -> RunEventBuilder {
     match event {
         Event::Promoted { member, at } => {
@@ -178,7 +178,7 @@ fn describe_member_event(event: &Event) -> RunEventBuilder {
                 .step(assigned_step(&listed.place))
                 .details(member_details(listed))
         }
-        // All other events concern the whole rollout.
+        // All other events apply to the whole rollout.
         other => RunEventBuilder::new("other", format!("{other:?}")),
     }
 }
@@ -245,17 +245,17 @@ fn member_details(listed: &MemberRecord) -> Value {
     })
 }
 
-/// Returns the waits of a rollout.
+/// Returns the waits in a rollout.
 pub(super) fn collect_waits(events: &[Event]) -> Vec<WaitSpan> {
     let mut waits = WaitCollector::default();
     events.iter().for_each(|event| waits.apply_event(event));
     waits.waits.finish()
 }
 
-/// Keys for waits that concern the whole rollout.
+/// Keys for waits that apply to the whole rollout.
 const HELD_KEY: &str = "held";
 const PAUSED_KEY: &str = "paused";
-/// Subject of waits that concern the whole rollout.
+/// Subject for waits that apply to the whole rollout.
 const WHOLE_RUN: &str = "the rollout";
 
 #[derive(Default)]
@@ -263,12 +263,12 @@ struct WaitCollector<'a> {
     waits: WaitTracker,
     steps: &'a [Step],
     steps_by_application: BTreeMap<&'a str, u32>,
-    /// Closed gates of the held step, with the reasons.
+    /// Closed gates of the step that is being held, each with the reason.
     closed_gates: Vec<(&'a str, String)>,
     /// Step that is being held.
     held_step: Option<u32>,
     approvals: BTreeMap<u32, String>,
-    /// Applications that are blocked by a sync window or a missing approval.
+    /// Applications that a sync window or a missing approval blocks.
     blocked_applications: BTreeSet<&'a str>,
 }
 
@@ -387,7 +387,7 @@ impl<'a> WaitCollector<'a> {
     }
 }
 
-/// Gate that opens when a person approves.
+/// Gate that opens when a person approves it.
 const APPROVAL_GATE: &str = tidegate_lifecycle::operation::APPROVAL_GATE;
 
 fn approved_by(by: &str) -> String {

@@ -1,4 +1,4 @@
-//! Recorded events of a rollout or a deletion, for programs and people.
+//! Recorded events of a rollout or deletion, for programs and people.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,7 +9,7 @@ use tidegate_model::{Requester, Timestamp};
 /// Kind of the first event.
 pub(super) const STARTED_KIND: &str = "created";
 
-/// Recorded event with its position in the log.
+/// A recorded event, with its position in the log.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "RecordedRunEvent")]
@@ -18,23 +18,23 @@ pub struct RunEvent {
     pub sequence: u64,
     /// Kind of event, in one word.
     pub kind: String,
-    /// Time of the event, if recorded.
+    /// Time of the event, if it was recorded.
     pub at: Option<Timestamp>,
     /// Human-readable description.
     pub text: String,
-    /// Application that the event concerns.
+    /// Application to which the event applies.
     pub application: Option<String>,
-    /// Number of the step that the event concerns, starting at 1 as in the strategy.
+    /// Number of the step to which the event applies, starting at 1 as in the strategy.
     pub step: Option<u32>,
     /// Person who made the decision.
     pub by: Option<String>,
-    /// Reason. `None` if none was given.
+    /// Reason. `None` if there is no reason.
     pub reason: Option<String>,
-    /// Additional details. Their fields depend on the kind.
+    /// Additional details. Their fields depend on the kind of event.
     pub details: Value,
 }
 
-/// Builder for an event, still without its sequence number.
+/// Builder for an event whose sequence number hasn't been set yet.
 pub(super) struct RunEventBuilder {
     event: RunEvent,
 }
@@ -56,14 +56,14 @@ impl RunEventBuilder {
         }
     }
 
-    /// Describes an event that concerns an Application. The Application's name precedes the text.
+    /// Describes an event that applies to an Application. The text starts with the Application's name.
     pub fn for_application(kind: &str, name: &str, text: impl AsRef<str>) -> Self {
         let mut builder = Self::new(kind, format!("{name}: {}", text.as_ref()));
         builder.event.application = Some(name.to_owned());
         builder
     }
 
-    /// Describes a person's decision: `ann skips prod-cart: moved away`.
+    /// Describes a person's decision, such as `ann skips prod-cart: moved away`.
     pub fn for_decision(kind: &str, decision: &Attribution, what: impl AsRef<str>) -> Self {
         let text = format!("{} {}", decision.by, what.as_ref());
         let mut builder = Self::new(kind, with_reason(&text, &decision.why)).at(decision.at);
@@ -77,8 +77,8 @@ impl RunEventBuilder {
         self
     }
 
-    /// Describes the start of a run. `by` contains the requester and the reason, which the log stores as one
-    /// text.
+    /// Describes the start of a run. `by` contains the requester and the reason, which the log stores as a
+    /// single string.
     pub fn for_start(by: &str, what: &str) -> Self {
         let requester = Requester::parse(by);
         let by = Some(requester.name.to_owned()).filter(|by| !by.is_empty());
@@ -108,17 +108,18 @@ impl RunEventBuilder {
     }
 }
 
-/// Appends a reason: `ann approves step 2: CHG-7`.
+/// Appends the reason, as in `ann approves step 2: CHG-7`.
 pub(super) fn with_reason(what: &str, reason: &str) -> String {
     if reason.is_empty() { what.to_owned() } else { format!("{what}: {reason}") }
 }
 
-/// Converts the index of a step to its number.
+/// Converts a step's index to its number.
 pub(super) fn step_number(step: u32) -> u32 {
     step.saturating_add(1)
 }
 
-/// Returns the number of the step that an Application is assigned to. Ignores other steps that select it too.
+/// Returns the number of the step to which an Application is assigned. Ignores other steps that also select
+/// it.
 pub(super) fn assigned_step(place: &Assignment) -> Option<u32> {
     place.step.map(step_number)
 }

@@ -1,4 +1,4 @@
-//! A record describes what people did, and all its content is plain text.
+//! A record describes what people did, and everything in it is plain text.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "tests may panic")]
 
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ fn started_event(word: &str) -> Event {
     }
 }
 
-/// Returns the events of one Application, which is promoted and whose operation finishes.
+/// Returns the events of one Application that is promoted and whose operation finishes.
 fn synced_events(member: &str, seconds: i64, phase: OperationPhase, message: &str) -> Vec<Event> {
     let member = || member.to_owned();
     vec![
@@ -78,8 +78,8 @@ fn synced_events(member: &str, seconds: i64, phase: OperationPhase, message: &st
     ]
 }
 
-/// Returns the events of a rollout. The first step passes. The second waits for a window and for ben's
-/// approval while ann holds it, and ann skips the Application that fails in it.
+/// Returns the events of a rollout. The first step completes. The second step waits for a sync window and for
+/// ben's approval, while ann pauses the rollout. Then ann skips the Application that fails in this step.
 fn sample_events(word: &str) -> Vec<Event> {
     let closed = Verdict::Closed { reason: word.to_owned(), ask_again_after: Duration::from_secs(1) };
     let gate = || "window:night".to_owned();
@@ -140,8 +140,9 @@ fn sample_run(word: &str) -> RunWithEvents {
     RunWithEvents::from_rollout(run_summary(RunKind::Rollout), (1, &events), &state, at(100), |_| None)
 }
 
-/// Returns the record of an Application whose operation was running when it was stopped: the operation ID, if
-/// the record contains it, and the message. `log` is the operation's outcome in the list of operations.
+/// Returns the record of an Application whose operation was running when it was stopped. The result contains
+/// the message and the operation ID, if the record contains it. `log` is the operation's outcome in the list
+/// of operations.
 fn record_of_stopped_operation(
     then: impl IntoIterator<Item = Event>,
     log: Option<(OperationPhase, &str)>,
@@ -168,7 +169,8 @@ fn record_of_stopped_operation(
     (of("dev").operation, of("dev").message.clone())
 }
 
-/// There is no operation to wait for, but readers of the record look for the last operation and its outcome.
+/// There is no operation to wait for, but readers of the record want to see the last operation and its
+/// outcome.
 #[test]
 fn a_stopped_operation_is_named_with_its_outcome() {
     let member = || "dev".to_owned();
@@ -204,7 +206,7 @@ fn a_stopped_operation_is_named_with_its_outcome() {
     let never = format!("{waiting}; its last operation was stopped or never started");
     assert_eq!(record_of_stopped_operation(stages(), None), (Some(id()), never));
 
-    // The operation was stopped by a person who skipped the Application during a retry.
+    // A person who skipped the Application during a retry stopped the operation.
     let skipped = [
         started(),
         Event::StopRequested {
@@ -219,7 +221,7 @@ fn a_stopped_operation_is_named_with_its_outcome() {
         (Some(id()), format!("skipped by ann (moved); {over}"))
     );
 
-    // If the operation finished earlier, its recorded outcome stays.
+    // If the operation had already finished, its recorded outcome is kept.
     let failed = [
         started(),
         Event::OperationEnded {
@@ -270,14 +272,14 @@ fn waits_have_their_start_and_end_times() {
         ("Application prod", "failed and needs manual action: prod", at(77), Some(at(90))),
     ];
     assert_eq!(documents, expected);
-    // An open wait doesn't have an end time, but has the reason why the gate is closed.
+    // A wait that hasn't ended has no end time, but it has the reason why the gate is closed.
     let so_far = sample_events("prod");
     let upto = so_far.iter().position(|event| matches!(event, Event::Paused(_))).unwrap();
     let waits = rollout::collect_waits(&so_far[..=upto]);
     assert_eq!(waits.len(), 2);
     assert_eq!((waits[0].reason.as_str(), waits[0].until), ("approval; window:night: prod", None));
     assert_eq!((waits[1].reason.as_str(), waits[1].until), ("paused by ann: lunch", None));
-    // The rollout doesn't wait for tolerated failures, but waits for a failed step that blocks it.
+    // The rollout doesn't wait because of tolerated failures. It does wait for a failed step that blocks it.
     let mut lenient = so_far.clone();
     let Event::Created { steps, .. } = &mut lenient[0] else { panic!() };
     steps[1].max_failures = Some(1);
@@ -295,7 +297,7 @@ fn a_deletion_numbers_its_steps_as_the_strategy_does() {
         uid: name.to_owned(),
         place: assignment(step),
     };
-    // The deletion order makes the second step of the strategy the first.
+    // In the deletion order, the second step of the strategy comes first.
     let events = vec![
         down::Event::Created {
             set: "argocd/shops".to_owned(),
@@ -386,7 +388,7 @@ fn a_record_is_rendered_as_a_document_and_a_page_of_plain_text() {
     assert!(page.contains("Its details were compacted") && page.contains("all done"), "{page}");
 }
 
-/// Returns a rollout event of each kind.
+/// Returns one rollout event of each kind.
 fn all_rollout_events() -> Vec<Event> {
     let member = || "prod".to_owned();
     let observation = || MemberObservation {
@@ -426,7 +428,7 @@ fn all_rollout_events() -> Vec<Event> {
     all
 }
 
-/// Returns a deletion event of each kind.
+/// Returns one deletion event of each kind.
 fn all_deletion_events() -> Vec<down::Event> {
     let member = || "prod".to_owned();
     let listed = || down::MemberRecord { name: member(), uid: member(), place: assignment(0) };
@@ -466,7 +468,7 @@ fn all_deletion_events() -> Vec<down::Event> {
     ]
 }
 
-/// The documentation must cover every kind and everything that programs rely on.
+/// The documentation must cover every kind of event, and everything on which programs rely.
 #[test]
 fn every_kind_has_a_stable_name_and_fields_and_is_documented() {
     let rollouts = all_rollout_events();

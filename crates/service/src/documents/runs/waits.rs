@@ -5,21 +5,21 @@ use serde::{Deserialize, Serialize};
 use tidegate_lifecycle::fleet::Attribution;
 use tidegate_model::Timestamp;
 
-/// Period of waiting, with its subject and reason.
+/// A wait, with its subject and reason.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitSpan {
-    /// Subject that was waiting: `step 2`, `Application prod-cart`, or the whole run.
+    /// Subject of the wait, such as `step 2`, `Application prod-cart`, or the whole run.
     pub subject: String,
     /// Reason for the wait.
     pub reason: String,
     /// Start time.
     pub since: Timestamp,
-    /// End time. `None` during the wait.
+    /// End time. `None` if the wait hasn't ended.
     pub until: Option<Timestamp>,
 }
 
-/// All waits so far. Each key has at most one open wait.
+/// All waits so far. There is at most one open wait per key.
 #[derive(Default)]
 pub(super) struct WaitTracker {
     spans: Vec<(String, WaitSpan)>,
@@ -55,18 +55,18 @@ impl WaitTracker {
         newest_first.find(|(of, span)| of == key && span.until.is_none()).map(|(_, span)| span)
     }
 
-    /// Returns the waits in start order.
+    /// Returns the waits, ordered by start time.
     pub fn finish(self) -> Vec<WaitSpan> {
         self.spans.into_iter().map(|(_, span)| span).collect()
     }
 }
 
-/// Returns `paused by ann: lunch`.
+/// Formats a pause, such as `paused by ann: lunch`.
 pub(super) fn describe_hold(decision: &Attribution) -> String {
     super::run_events::with_reason(&format!("paused by {}", decision.by), &decision.why)
 }
 
-/// Returns `ann (CHG-7)`.
+/// Formats a person and the reason, such as `ann (CHG-7)`.
 pub(super) fn format_person(decision: &Attribution) -> String {
     if decision.why.is_empty() { decision.by.clone() } else { format!("{} ({})", decision.by, decision.why) }
 }

@@ -18,13 +18,13 @@ use crate::credentials::AccessSettings;
 /// Default port for SOCKS proxies.
 const SOCKS_PORT: u16 = 1080;
 
-/// Rejects a host that is a blocked address.
+/// Rejects a host if it is a blocked address.
 pub(crate) fn check_host(host: &str, barred: BlockedAddresses) -> Result<(), Problem> {
     barred.blocked_host_reason(host).map_or(Ok(()), |reason| Err(Problem::new(reason)))
 }
 
 /// Rejects a host name that resolves to a blocked address, before another program uses the name. Accepts
-/// names that don't resolve, because the other program reports them.
+/// names that don't resolve, because the other program will report them.
 pub(crate) fn check_name(host: &str, barred: BlockedAddresses) -> Result<(), Problem> {
     check_host(host, barred)?;
     let found = (host.trim_matches(['[', ']']), 0).to_socket_addrs();
@@ -57,7 +57,7 @@ pub(crate) fn proxy_for(access: &AccessSettings, to: &Uri) -> Result<Option<Inte
     let Some(proxy) = access.proxy.text() else { return Ok(None) };
     let all = || Matcher::builder().all(proxy.to_owned());
     let found = all().no(access.no_proxy.clone()).build().intercept(to);
-    // If no proxy was found, either the host is exempt from proxying, or the proxy address is invalid.
+    // If no proxy was found, either the host is exempt from proxying or the proxy address is invalid.
     match found.is_some() || all().build().intercept(to).is_some() {
         true => Ok(found),
         false => Err(invalid_proxy(access)),
@@ -71,7 +71,7 @@ fn invalid_proxy(access: &AccessSettings) -> Problem {
     ))
 }
 
-/// Returns the connector through a proxy; `None` if its type is unknown.
+/// Returns the connector that goes through a proxy. `None` if the proxy's type is unknown.
 fn connector_through(proxy: &Intercept, to_proxy: HttpConnector<Resolver>) -> Option<Transport> {
     let uri = proxy.uri().clone();
     match uri.scheme_str()? {
@@ -96,7 +96,8 @@ fn connector_through(proxy: &Intercept, to_proxy: HttpConnector<Resolver>) -> Op
     }
 }
 
-/// Adds the scheme's default port. Without a port, a tunnel would use 443 regardless of the scheme.
+/// Adds the scheme's default port to an address. Without a port, a tunnel would use 443 regardless of the
+/// scheme.
 fn with_default_port(to: Uri) -> Uri {
     if to.scheme_str() == Some("http") { with_given_port(to, 80) } else { to }
 }

@@ -1,4 +1,4 @@
-//! Requests and responses, adapted to the reader and writer interface of Git's protocol code.
+//! Adapts requests and responses to the reader and writer interface of Git's protocol code.
 
 use std::io::{self, BufRead, Cursor, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use http::{HeaderMap, Response};
 use super::Problem;
 use super::link::{Body, Link, parse_headers};
 
-/// Maximum size of a request, which contains a few commit IDs.
+/// Maximum size of a request in bytes. A request contains only a few commit IDs.
 const REQUEST_MAX: usize = 1 << 20;
 
 /// Sends requests over a link.
@@ -20,7 +20,7 @@ pub(crate) struct HttpTransport(Arc<Link>);
 /// A request and its response.
 struct Exchange {
     link: Arc<Link>,
-    /// The request, until it is sent.
+    /// The request, until it has been sent.
     request: Option<(String, HeaderMap, Vec<u8>)>,
     body: Option<Body>,
     headers: Vec<u8>,

@@ -37,8 +37,8 @@ impl Link {
         Ok(content)
     }
 
-    /// Downloads a file, following redirects. An unsuccessful status is an error unless it is in `expected`;
-    /// in that case, the body isn't read.
+    /// Downloads a file, following redirects. An unsuccessful status is an error unless it is in `expected`.
+    /// In that case, the body isn't read.
     pub fn download(
         &self,
         url: &str,

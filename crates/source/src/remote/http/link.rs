@@ -1,4 +1,4 @@
-//! Connection for one attempt, with its budget.
+//! Connection that is used for one attempt, with the budget of the attempt.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,15 +24,15 @@ use crate::remote::{Attempt, Network, RemoteLimits};
 /// Response body.
 pub(super) type Body = UnsyncBoxBody<Bytes, ConnectionError>;
 
-/// Connection for one attempt.
+/// Connection that is used for one attempt.
 pub(crate) struct Link {
-    /// Runtime that executes the requests; `None` only while the link is being dropped.
+    /// Runtime that executes the requests. `None` only while the link is being dropped.
     runtime: Option<Runtime>,
     client: Client,
     attempt: Arc<Attempt>,
     limits: RemoteLimits,
     blocked: BlockedAddresses,
-    /// Server that the credentials are for.
+    /// Server for which the credentials are meant.
     credentials_server: Uri,
     authorization: Option<HeaderValue>,
     access: AccessSettings,
@@ -41,7 +41,7 @@ pub(crate) struct Link {
 
 struct LinkState {
     problem: Option<Problem>,
-    /// Remaining number of bytes that may be received.
+    /// Number of bytes that may still be received.
     bytes_left: u64,
     /// Repository address after redirects.
     base: Option<String>,
@@ -107,7 +107,7 @@ impl Link {
         }))
     }
 
-    /// Returns the problem that this link has observed, if any.
+    /// Returns the problem that was observed on this link, if any.
     pub fn problem(&self) -> Option<Problem> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).problem.clone()
     }
@@ -198,7 +198,7 @@ impl Link {
         Ok(answer)
     }
 
-    /// Sends a GET request, following redirects, and returns the response along with its final address.
+    /// Sends a GET request, following redirects. Returns the response along with its final address.
     pub(super) fn get_with_address(
         &self,
         url: &str,
@@ -235,12 +235,12 @@ impl Link {
         self.check_response(self.send(Method::POST, &to, headers, body)?, &to)
     }
 
-    /// Returns true if the server at an address receives credentials.
+    /// Returns true if credentials are sent to the server at an address.
     fn gets_credentials(&self, at: &Uri) -> bool {
         is_same_or_safer(&self.credentials_server, at)
     }
 
-    /// Returns a successful response. Any other response is a problem.
+    /// Returns the response if it is successful. Any other response is returned as a problem.
     pub(super) fn check_response(&self, answer: Response<Body>, at: &Uri) -> Result<Response<Body>, Problem> {
         let status = answer.status();
         if status == StatusCode::OK {
@@ -291,7 +291,7 @@ impl Link {
         })
     }
 
-    /// Creates the problem for a rejection by a server that the credentials are not for.
+    /// Creates the problem for a rejection by a server for which the credentials are not meant.
     fn other_server_problem(&self, said: &str, at: &Uri, secret: &str) -> Problem {
         let [there, meant] =
             [at, &self.credentials_server].map(|one| one.authority().map_or("", Authority::as_str));
@@ -301,7 +301,7 @@ impl Link {
         .with_hint("use the URL of the other server, with its own Secret")
     }
 
-    /// Returns the next bytes of a response; `None` at the end.
+    /// Returns the next bytes of a response. `None` at the end.
     pub(super) fn next_bytes(&self, body: &mut Body) -> Result<Option<Bytes>, Problem> {
         loop {
             let frame = self.wait_within(self.limits.idle, "sent nothing", body.frame())?;

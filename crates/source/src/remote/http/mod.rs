@@ -1,8 +1,8 @@
 //! Git over HTTP, using the shared HTTP client.
 //!
-//! `gix-transport` runs Git's protocol over any `GET` and `POST` implementation; `HttpTransport` is such an
-//! implementation for a single attempt. A `GET` is sent immediately and follows redirects; a `POST` is sent
-//! when its response is read, because its body is written first.
+//! `gix-transport` runs Git's protocol over any implementation of `GET` and `POST`. `HttpTransport` is such
+//! an implementation for a single attempt. A `GET` is sent immediately and follows redirects. A `POST` is
+//! sent when its response is read, because its body is written first.
 
 mod connector;
 mod exchange;

@@ -24,7 +24,7 @@ const MANAGEMENT_SCOPE: &str = "https://management.core.windows.net/.default";
 const ASSERTION_TYPE: &str = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer";
 /// Maximum size of a service account token in bytes.
 const TOKEN_FILE_MAX: u64 = 64 << 10;
-/// Time in seconds that a registry password is cached. The password is valid for three hours, but the
+/// Time in seconds for which a registry password is cached. The password is valid for three hours, but the
 /// response doesn't contain its lifetime.
 const REGISTRY_SECONDS: u64 = 60 * 60;
 
@@ -40,7 +40,7 @@ struct ExchangeResponse {
     refresh_token: String,
 }
 
-/// Client of a token request.
+/// Client that makes a token request.
 struct Client {
     who: String,
     authority: String,

@@ -1,4 +1,4 @@
-//! OAuth requests as forms: <https://www.rfc-editor.org/rfc/rfc6749#section-4.4>.
+//! OAuth requests sent as forms: <https://www.rfc-editor.org/rfc/rfc6749#section-4.4>.
 
 use http::header::CONTENT_TYPE;
 use http::{Method, StatusCode};
@@ -11,7 +11,7 @@ use crate::remote::{Link, Problem};
 
 const FORM: &str = "application/x-www-form-urlencoded";
 
-/// Remedies for rejected credentials and for other failures.
+/// Remedies that are suggested for rejected credentials and for other failures.
 pub(super) struct Hints {
     pub rejected: &'static str,
     pub other: &'static str,

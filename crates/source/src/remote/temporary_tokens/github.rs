@@ -17,8 +17,8 @@ const API_PATH_HINT: &str = "check githubAppEnterpriseBaseUrl: for an Enterprise
 const REJECTED_HINT: &str = "check githubAppID and githubAppPrivateKey, and the clock of this machine";
 
 impl Network {
-    /// Requests a token for an installation. If the installation's ID isn't configured, looks it up by
-    /// repository owner.
+    /// Requests a token for an installation. If the installation's ID isn't configured, looks it up by the
+    /// owner of the repository.
     pub(super) fn github_token(
         &self,
         (app, owner): (&GithubApp, Option<&str>),
@@ -74,7 +74,7 @@ impl GithubApi<'_> {
         self.request.interpret_response(answer, hint)
     }
 
-    /// Looks up the installation for an organization, or else for a user.
+    /// Looks up the installation for an organization or, if there is none, for a user.
     fn installation(&self, owner: &str) -> Result<u64, TokenFailure<Problem>> {
         const MISSING: &str =
             "install the App for the owner of the repository, or check githubAppEnterpriseBaseUrl";

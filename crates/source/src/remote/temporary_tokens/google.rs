@@ -13,7 +13,7 @@ use crate::secret_text::SecretText;
 
 const SCOPE: &str = "https://www.googleapis.com/auth/cloud-platform";
 const GRANT_TYPE: &str = "urn:ietf:params:oauth:grant-type:jwt-bearer";
-/// Maximum token lifetime in seconds. Longer lifetimes are capped.
+/// Maximum lifetime of a token in seconds. Longer lifetimes are capped.
 pub(super) const TOKEN_SECONDS_MAX: u64 = 24 * 60 * 60;
 
 #[derive(Deserialize)]
@@ -45,7 +45,7 @@ impl Network {
             rejected: "check gcpServiceAccountKey, which may have been deleted, and the clock of this machine",
             other: "check token_uri in gcpServiceAccountKey",
         };
-        // The assertion is in the body, so headers don't contain credentials.
+        // The assertion is in the body, so the headers don't contain credentials.
         let link = self.link_to_issuer(&account.token_uri, issuer, access, SecretText::default());
         let link = link.map_err(|problem| asked.connection_error(problem))?;
         let fields = [("grant_type", GRANT_TYPE), ("assertion", signed.as_str())];

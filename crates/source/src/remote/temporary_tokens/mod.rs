@@ -25,12 +25,12 @@ use crate::secret_text::SecretText;
 /// Maximum size in bytes of a response with a token.
 const RESPONSE_BYTES_MAX: u64 = 256 << 10;
 
-/// Cache of tokens by issuer.
+/// Cache of tokens, by issuer.
 #[derive(Default)]
 pub(crate) struct Tokens {
     cache: TokenCache<Issuer, Problem>,
-    /// New tokens that a repository has rejected, by repository. If such a repository also rejects another
-    /// token, that token was not necessarily revoked.
+    /// New tokens that a repository has rejected, by repository. If such a repository then rejects another
+    /// token as well, that token has not necessarily been revoked.
     rejected: Mutex<BTreeMap<String, (Issuer, SecretText)>>,
 }
 
@@ -132,13 +132,13 @@ impl Network {
         Link::for_address(address, &asker, self, attempt, RESPONSE_BYTES_MAX)
     }
 
-    /// Drops the tokens of all other Secrets, because those Secrets have changed.
+    /// Drops the tokens of all Secrets except these, because the others have changed.
     pub fn retain_tokens_of(&self, secrets: &BTreeSet<String>) {
         self.tokens.retain(|issuer| secrets.contains(&issuer.secret));
     }
 }
 
-/// Returns the remedy if a server rejects all tokens.
+/// Returns the remedy that is suggested if a server rejects all tokens.
 fn rejected_token_hint(issuer: &Issuer) -> &'static str {
     match issuer.kind {
         IssuerKind::Github { .. } => {

@@ -10,7 +10,7 @@ use crate::remote::{CompleteResponse, Problem};
 
 /// Maximum time, in seconds, that the client waits if a server requests a delay.
 const WAIT_MAX: u64 = 60 * 60;
-/// Default wait, in seconds, if the server doesn't specify one.
+/// Default time to wait, in seconds, if the server doesn't specify one.
 const WAIT_DEFAULT: u64 = 60;
 /// Replacement for secrets in server messages.
 const MASK: &str = "***";
@@ -21,14 +21,14 @@ pub(super) struct TokenRequest<'a> {
     pub server: String,
     /// Description of the credentials, such as `the GitHub App of Secret argocd/app`.
     pub who: String,
-    /// Signed assertion, which messages must not contain.
+    /// Signed assertion, which must not appear in messages.
     pub assertion: &'a str,
     /// Time of the request in seconds since 1970.
     pub now: u64,
 }
 
 impl TokenRequest<'_> {
-    /// Creates a problem with a reason.
+    /// Creates a problem with the given reason.
     pub fn error(&self, text: &str) -> Problem {
         Problem::new(format!("cannot get a token for {}: {} {text}", self.who, self.server))
     }
@@ -39,7 +39,7 @@ impl TokenRequest<'_> {
         Problem { message: what, ..problem }
     }
 
-    /// Interprets a response that doesn't contain a token. `hint` is the remedy.
+    /// Interprets a response that doesn't contain a token. `hint` is the suggested remedy.
     pub fn interpret_response(&self, answer: &CompleteResponse, hint: &'static str) -> TokenFailure<Problem> {
         let CompleteResponse { status, headers, content } = answer;
         if let Some(until) = requested_wait_end(*status, headers, self.now) {
@@ -60,7 +60,8 @@ impl TokenRequest<'_> {
         TokenFailure::from(self.error(&format!("returned {status}{said}{sends}")).with_hint(hint))
     }
 
-    /// Returns the server's error message without secrets, because the server may echo parts of the request.
+    /// Returns the server's error message without secrets, because the server may repeat parts of the
+    /// request.
     fn error_message(&self, content: &[u8]) -> Option<String> {
         let content: Value = serde_json::from_slice(content).ok()?;
         let found = ["message", "error_description", "error"];
@@ -72,7 +73,7 @@ impl TokenRequest<'_> {
     }
 }
 
-/// Returns the end of the wait that a server requests, in seconds since 1970.
+/// Returns the time until which the server asks the client to wait, in seconds since 1970.
 fn requested_wait_end(status: StatusCode, headers: &HeaderMap, now: u64) -> Option<u64> {
     let wait = match tidegate_web::requested_wait(status, headers, Some(now))? {
         RequestedWait::For(wait) => wait.as_secs(),

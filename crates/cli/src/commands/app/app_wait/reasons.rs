@@ -20,9 +20,9 @@ use crate::output::{Printer, one_line};
 const TRANSIENT_REASON_MIN: Duration = Duration::from_secs(5);
 /// Interval at which to check if a reason has lasted long enough, even if the application has not changed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of reasons printed for one application, because the text of some reasons is different each time.
+/// Maximum number of reasons to print for one application, because some reasons change their text every time.
 const PRINTED_REASONS_MAX: usize = 20;
-/// Maximum number of applications whose reasons are printed at the end of the wait.
+/// Maximum number of applications for which reasons are printed at the end of the wait.
 const REMAINING_PRINTED_MAX: usize = 20;
 
 /// Conditions to wait for.
@@ -37,7 +37,7 @@ pub(super) struct Goal {
 }
 
 impl Goal {
-    /// Returns the conditions in the arguments, or all conditions if the arguments don't contain any.
+    /// Returns the conditions selected by the arguments, or all conditions if the arguments don't select any.
     pub fn from_args(args: &AppWaitArgs) -> Self {
         let all = !(args.sync || args.health || args.operation);
         Self { sync: all || args.sync, health: all || args.health, operation: all || args.operation }
@@ -126,7 +126,7 @@ impl ReasonTracker {
         }
     }
 
-    /// Returns the texts to print now. Each text is returned only once.
+    /// Returns the texts that are due. Returns each text only once.
     fn take_due(&mut self, now: Instant) -> Vec<String> {
         let mut due = Vec::new();
         for (key, reasons) in &self.current {
@@ -146,11 +146,12 @@ impl ReasonTracker {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reason {
     text: String,
-    /// False if the reason usually disappears within a moment.
+    /// False if the reason usually disappears quickly.
     is_lasting: bool,
 }
 
-/// Returns errors, the reason why the application is skipped, and the first transient reason that applies.
+/// Returns the application's errors, the reason why it is skipped, and the first transient reason that
+/// applies.
 fn reasons(application: &Application, goal: Goal) -> Vec<Reason> {
     let name = AppKey::of(application);
     let left_alone = refresh::skip_reason(application);
@@ -213,7 +214,7 @@ fn operation_message(operation: &OperationSummary) -> String {
     format!("{which} {}: {}", operation.outcome, one_line(&operation.message))
 }
 
-/// Returns the state of an application in one line: `backend: OutOfSync, Missing; ComparisonError: …`.
+/// Formats an application's state as a single line: `backend: OutOfSync, Missing; ComparisonError: …`.
 fn format_status_line(application: &Application) -> String {
     let conditions = &application.status.conditions;
     let gravest = conditions.iter().find(|one| one.kind.is_error()).or(conditions.first());
@@ -297,7 +298,7 @@ mod tests {
         assert_eq!(tracker.take_due(begin), ["error"]);
         tracker.update(key(), vec![reason("error", true), reason("staying", false)], begin);
         assert_eq!(tracker.take_due(begin + TRANSIENT_REASON_MIN / 2), [""; 0]);
-        // The application doesn't have to change for this.
+        // The reason becomes due even if the application doesn't change.
         assert_eq!(tracker.take_due(begin + TRANSIENT_REASON_MIN), ["staying"]);
         tracker.update(key(), Vec::new(), begin + TRANSIENT_REASON_MIN);
         tracker.update(
@@ -306,7 +307,7 @@ mod tests {
             begin + TRANSIENT_REASON_MIN,
         );
         assert_eq!(tracker.take_due(begin + TRANSIENT_REASON_MIN * 3), [""; 0], "each text once");
-        // The number of printed reasons is limited, regardless of how often the text changes.
+        // The number of printed reasons is limited, no matter how often the text changes.
         let other = |number: usize| vec![reason(&number.to_string(), true)];
         let told_of = (0..PRINTED_REASONS_MAX * 2).map(|number| {
             tracker.update(key(), other(number), begin);

@@ -1,4 +1,4 @@
-//! Watches on a simulated cluster with virtual time.
+//! Tests watches on a simulated cluster with virtual time.
 
 use serde_json::json;
 use tidegate_cluster::sim::{Clock, SimCluster, SimConfig};
@@ -42,7 +42,7 @@ async fn delete(cluster: &SimCluster, name: &str) {
     cluster.delete(request).await.unwrap();
 }
 
-/// Waits until the view contains exactly these objects.
+/// Waits until the view contains exactly the given objects.
 async fn wait_for_objects(seen: &mut watch::Receiver<View>, expected: &[&str]) {
     let shows = |view: &View| match view {
         View::Listed(shown) => shown.keys().map(|(_, name)| name.as_str()).eq(expected.iter().copied()),

@@ -1,5 +1,5 @@
-//! An operation of a progressive sync starts only once, regardless of what else happens. The cluster's audit
-//! log shows the operations that created objects.
+//! An operation of a progressive sync starts only once, no matter what else happens. The cluster's audit log
+//! shows which operations created objects.
 
 use serde_json::json;
 use tidegate_application::rollout_operation::{RolloutDeployment, assign_operation, deployment_request};
@@ -34,8 +34,8 @@ async fn next_report(reports: &mut UnboundedReceiver<OperationReport>) -> Option
     tokio::time::timeout(TEST_TIMEOUT, reports.recv()).await.unwrap()
 }
 
-/// Returns all reported progress except the start, because a short operation may have already finished at the
-/// first report.
+/// Returns all reported progress except the start. The start may be missing, because a short operation may
+/// have finished before the first report.
 async fn all_reports(mut reports: UnboundedReceiver<OperationReport>) -> Vec<String> {
     let mut all = Vec::new();
     while let Some(news) = next_report(&mut reports).await {
@@ -68,7 +68,7 @@ async fn operation_ids(environment: &TestEnvironment) -> Vec<OperationId> {
 async fn a_child_operation_begins_once_and_reports_until_its_end() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "20ms"))]).await;
     let first = environment.commit("web", &manifests("web", "2", "20ms"));
-    // When the operation starts, there is a newer commit, which must not be deployed.
+    // There is a newer commit when the operation starts. It must not be deployed.
     environment.commit("web", &manifests("web", "3", "20ms"));
     let operation = environment.next_id().await;
     let reports = run_child(&environment, "web", operation, &first);
@@ -81,7 +81,7 @@ async fn a_child_operation_begins_once_and_reports_until_its_end() {
     assert_eq!((deployed.operation, deployed.revisions), (operation, vec![first.clone()]));
     let state = environment.until_persisted("web", |app| app.status.operation_state).await;
     assert_eq!(state.operation.initiated_by.username, "applicationset-controller");
-    // A repeated request returns the same result, in this process and in a later one.
+    // A repeated request returns the same result, both in this process and in a later one.
     assert_eq!(all_reports(run_child(&environment, "web", operation, &first)).await, ["succeeded"]);
     let other = environment.next_id().await;
     assert_eq!(all_reports(run_child(&environment, "web", other, &first)).await, ["succeeded"]);
@@ -149,7 +149,7 @@ async fn a_running_child_continues_when_withdrawn_and_has_ended_when_stopped() {
     assert_eq!(next_report(&mut reports).await, Some(OperationReport::Started));
     environment.send(SupervisorMessage::WithdrawChild { key: key("web"), operation });
     assert_eq!(next_report(&mut reports).await, None);
-    // A repeated request gets the current progress, even for an Application that no longer exists.
+    // A repeated request returns the current progress, even if the Application no longer exists.
     let mut reports = run_child(&environment, "web", operation, &commit);
     assert_eq!(next_report(&mut reports).await, Some(OperationReport::Started));
     assert_eq!(stop_child(&environment, "web", operation).await, Ok(()));
@@ -219,10 +219,10 @@ async fn a_child_operation_that_cannot_begin_reports_the_reason() {
         let reports = all_reports(run_child(&environment, "web", operation, &commit)).await;
         assert!(reports.len() == 1 && reports[0].starts_with(expected), "{reports:?}");
     }
-    // The same operation starts once nothing prevents it.
+    // The operation starts once nothing prevents it from starting.
     publish_change(&environment, &application("web")).await;
     assert_eq!(all_reports(run_child(&environment, "web", operation, &commit)).await, ["succeeded"]);
-    // If the revision is missing, the operation finishes immediately, and its Application shows the reason.
+    // If the revision doesn't exist, the operation ends immediately, and the Application shows the reason.
     let other = environment.next_id().await;
     let reports =
         all_reports(run_child(&environment, "web", other, "0123456789012345678901234567890123456789")).await;
@@ -236,7 +236,8 @@ async fn a_persisted_child_begins_under_its_own_id_only_if_still_requested() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "20ms"))]).await;
     let commit = environment.commit("web", &manifests("web", "2", "20ms"));
     let operation = environment.next_id().await;
-    // A process was killed after it had persisted the operation and before the engine received it.
+    // Simulate a process that was killed after it had persisted the operation and before the engine received
+    // it.
     let mut persisted = application("web");
     assign_operation(&mut persisted, operation, *child_request("web", &commit));
     environment.set_persisted(&persisted);

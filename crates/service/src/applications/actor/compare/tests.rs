@@ -1,4 +1,4 @@
-//! Comparisons leave time for decisions.
+//! Comparisons leave enough time for sync decisions.
 
 use serde_json::json;
 use tidegate_application::refresh::RefreshLevel;
@@ -9,14 +9,15 @@ use crate::applications::destinations::CONCURRENT_COMPARISONS_MAX;
 use crate::applications::messages::SupervisorMessage;
 use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, key, manifests};
 
-/// Waits until all earlier messages have been handled.
+/// Waits until the actor has handled all earlier messages.
 async fn await_handled_messages(environment: &TestEnvironment) {
     let (reply, answer) = oneshot::channel();
     environment.send(SupervisorMessage::Flush { key: key("web"), reply: reply.into() });
     tokio::time::timeout(TEST_TIMEOUT, answer).await.unwrap().unwrap().unwrap();
 }
 
-/// The repository changes constantly, so the next comparison is requested before the last one has finished.
+/// The repository changes constantly, so the next comparison is requested before the previous one has
+/// finished.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_that_is_compared_continuously_is_still_synced() {
     const ROUNDS: u64 = 6;
@@ -25,7 +26,7 @@ async fn an_application_that_is_compared_continuously_is_still_synced() {
     let shared = environment.shared();
     let permits = shared.destinations.comparison_permits(&application("web").spec.destination);
     let all = u32::try_from(CONCURRENT_COMPARISONS_MAX).unwrap();
-    // No comparison starts while these permits are held.
+    // No comparison can start while the test holds these permits.
     let mut held = permits.clone().acquire_many_owned(all).await.unwrap();
     let mut automated = application("web");
     automated.spec.sync_policy = serde_json::from_value(json!({"automated": {}})).unwrap();
@@ -48,7 +49,8 @@ async fn an_application_that_is_compared_continuously_is_still_synced() {
     environment.shutdown().await;
 }
 
-/// The running operation created the hook's object, so there is no warning.
+/// The running operation created the hook's object, so no warning about an earlier operation's object is
+/// expected.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_running_hook_is_no_object_of_an_earlier_operation() {
     let job = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "migrate", "annotations": {

@@ -1,5 +1,5 @@
-//! Prunes that are waiting to be confirmed by an annotation. The log shows who confirmed, and the cluster's
-//! audit log shows the deleted objects.
+//! Prunes that wait until an annotation confirms them. The log shows who confirmed them, and the cluster's
+//! audit log shows which objects were deleted.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ use tidegate_model::{OperationPhase, Timestamp};
 
 use crate::applications::testing::{TestEnvironment, application, manifests};
 
-/// Returns the Application's objects, and an object whose pruning must be confirmed.
+/// Returns the Application's objects, including an object whose pruning must be confirmed.
 fn guarded_manifests() -> String {
     let guarded = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
         "name": "guarded", "annotations": {SYNC_OPTIONS: "Prune=confirm"},
@@ -22,7 +22,7 @@ fn guarded_manifests() -> String {
     manifests("web", "1", "1ms") + &format!("---\n{guarded}\n")
 }
 
-/// Returns the Application with this annotation.
+/// Returns the Application with the given annotation.
 fn annotated_application(annotation: &str) -> Application {
     let mut written = application("web");
     written.metadata.annotations.insert(DELETION_APPROVED.to_owned(), annotation.to_owned());
@@ -34,7 +34,7 @@ fn ended_operation(app: &Application, times: usize) -> Option<()> {
     is_over.then_some(())
 }
 
-/// Requests a sync with pruning that is retried after a second.
+/// Requests a sync with pruning. The sync is retried after a second.
 async fn sync_with_prune(environment: &TestEnvironment) {
     let sync = SyncOperation { prune: true, ..SyncOperation::default() };
     let backoff = RetryBackoff { duration: "1s".to_owned(), ..RetryBackoff::default() };
@@ -43,8 +43,8 @@ async fn sync_with_prune(environment: &TestEnvironment) {
     environment.service().sync("web", request).await.unwrap();
 }
 
-/// Syncs the Application, then removes the object. The commit has a migration that takes `migrates`, and
-/// `more` manifests.
+/// Syncs the Application, and then removes the object from the manifests. The new commit contains a migration
+/// with the duration `migrates`, and the additional manifests in `more`.
 async fn sync_and_remove_object(migrates: &str, more: &str) -> TestEnvironment {
     let environment = TestEnvironment::new(&[("web", &guarded_manifests())]).await;
     environment.sync("web").await;
@@ -54,7 +54,7 @@ async fn sync_and_remove_object(migrates: &str, more: &str) -> TestEnvironment {
     environment
 }
 
-/// Waits until the status shows that the operation is held.
+/// Waits until the status shows that the operation is waiting for confirmation.
 async fn await_confirmation_prompt(environment: &TestEnvironment) {
     let waits = "waiting for pruning confirmation of /ConfigMap/guarded";
     let is_held = |now: &Application| {
@@ -64,8 +64,7 @@ async fn await_confirmation_prompt(environment: &TestEnvironment) {
     environment.wait_until("web", |now, _| is_held(now)).await;
 }
 
-/// Returns the people who confirmed according to the log, and how often the object was deleted in the
-/// cluster.
+/// Returns who confirmed according to the log, and how often the cluster deleted the object.
 async fn confirmations_and_deletions(environment: &TestEnvironment) -> (Vec<String>, usize) {
     let operation = environment.operations().await.last().unwrap().operation;
     let events = environment.engine.stored_events(operation).await.unwrap();
@@ -91,8 +90,8 @@ fn now() -> Timestamp {
 async fn a_prune_continues_only_with_a_confirmation_later_than_its_start() {
     let mut environment = sync_and_remove_object("1ms", "").await;
     await_confirmation_prompt(&environment).await;
-    // Old times and invalid values don't confirm anything. State is published after the confirmation has been
-    // passed on.
+    // Old times and invalid values don't confirm anything. The state is published only after a confirmation
+    // has been passed on.
     let old = (now() - Duration::from_secs(3600)).to_string();
     for annotation in [old.as_str(), "yes"] {
         environment.write(&annotated_application(annotation));
@@ -119,7 +118,7 @@ async fn a_prune_continues_only_with_a_confirmation_later_than_its_start() {
         (confirmations_by_annotation(&annotation), 1),
         "once, however often it is read"
     );
-    // A confirmation is valid for one operation only.
+    // A confirmation applies only to one operation.
     environment.commit("web", &guarded_manifests());
     environment.sync("web").await;
     environment.wait_until("web", |now, _| ended_operation(now, 3)).await;
@@ -131,7 +130,7 @@ async fn a_prune_continues_only_with_a_confirmation_later_than_its_start() {
     environment.shutdown().await;
 }
 
-/// The user expects the prompt and writes the annotation in advance.
+/// The user expects the prompt and sets the annotation in advance.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_prune_that_is_confirmed_in_advance_does_not_wait() {
     let mut environment = sync_and_remove_object("1500ms", "").await;
@@ -168,7 +167,7 @@ async fn a_confirmation_while_the_service_is_stopped_counts_after_its_start() {
     environment.shutdown().await;
 }
 
-/// If an attempt fails before any write, the next attempt has a new plan, which prompts again.
+/// If an attempt fails before its first write, the next attempt has a new plan, which prompts again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_confirmation_applies_to_a_later_attempt_with_a_new_plan() {
     let elsewhere =

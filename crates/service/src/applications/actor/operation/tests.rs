@@ -1,4 +1,4 @@
-//! Operations that aren't executed, and their status.
+//! Operations that aren't executed, and the status that they get.
 
 use std::time::Duration;
 
@@ -28,7 +28,7 @@ fn condition_message(app: &Application, kind: &str) -> Option<String> {
     found.map(|one| one.message.clone())
 }
 
-/// As in Argo CD, an Application whose reconciliation is skipped isn't compared and doesn't start operations,
+/// As in Argo CD, an Application whose reconciliation is skipped isn't compared. It doesn't start operations
 /// even if its resource contains one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_waits_while_reconciliation_is_skipped() {
@@ -47,7 +47,7 @@ async fn an_operation_waits_while_reconciliation_is_skipped() {
         .await
         .unwrap_err();
     assert!(refused.to_string().contains("is skipped"), "{refused}");
-    // The requests above gave the operation enough time to start.
+    // The steps above gave the operation enough time to start.
     assert_eq!(environment.operations().await, []);
     assert_eq!(environment.operations_that_created("Job"), []);
     theirs.metadata.annotations.clear();
@@ -59,8 +59,8 @@ async fn an_operation_waits_while_reconciliation_is_skipped() {
     environment.shutdown().await;
 }
 
-/// An operation that was never in the log doesn't count as finished. Otherwise it would count as an attempt,
-/// and the commit would never be synced.
+/// An operation that was never in the log must not count as finished. Otherwise, it would count as an
+/// attempt, and its commit would never be synced.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_that_does_not_fit_into_the_log_begins_after_a_restart() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -91,8 +91,8 @@ async fn an_operation_that_does_not_fit_into_the_log_begins_after_a_restart() {
     environment.shutdown().await;
 }
 
-/// A requested sync immediately replaces the previous one in the published and the persisted state, even if
-/// the process is killed.
+/// A requested sync immediately replaces the previous one in the published state and in the persisted state,
+/// even if the process is then killed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_requested_operation_is_published_and_persisted_immediately() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "20ms"))]).await;
@@ -112,7 +112,7 @@ async fn a_requested_operation_is_published_and_persisted_immediately() {
     environment.shutdown().await;
 }
 
-/// If Argo CD is running too, this annotation keeps it away from Applications with our label.
+/// If Argo CD is also running, this annotation makes it ignore Applications with Tidegate's label.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_application_with_our_label_is_managed() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -194,7 +194,7 @@ async fn an_invalid_specification_is_a_condition() {
     environment.shutdown().await;
 }
 
-/// Misspelled settings in manifests and annotations are reported for as long as they exist.
+/// Misspelled settings in manifests and annotations are reported until they are fixed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ignored_settings_are_reported_until_they_are_fixed() {
     let odd = |annotation: &str, value: &str| {
@@ -233,8 +233,8 @@ async fn ignored_settings_are_reported_until_they_are_fixed() {
     environment.shutdown().await;
 }
 
-/// A chart that needs its cluster's capabilities isn't rendered without them. A sync waits for them and shows
-/// the reason, can be withdrawn while it waits, and continues after a restart.
+/// A chart that depends on its cluster's capabilities isn't rendered without them. A sync waits for the
+/// capabilities and shows the reason. It can be withdrawn while it waits, and it continues after a restart.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_sync_waits_for_the_cluster_whose_capabilities_its_chart_needs() {
     let Some(helm) = tools::helm() else { return };
@@ -261,7 +261,7 @@ async fn a_sync_waits_for_the_cluster_whose_capabilities_its_chart_needs() {
     let second = environment.wait_until("web", |now, _| waits(now)).await;
     assert_ne!(second, first);
     environment.restart().await;
-    // Nothing has started, so the engine may assign another ID to the operation.
+    // Nothing has started yet, so the engine may assign a different ID to the operation.
     environment.wait_until("web", |now, _| waits(now)).await;
     assert_eq!(environment.operations().await, []);
     environment.set_silent(false);

@@ -1,4 +1,4 @@
-//! Overwrites of the persisted state by other clients.
+//! Other clients overwrite the persisted state.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ fn overwrite_message(app: &Application) -> Option<String> {
     found.map(|one| one.message.clone())
 }
 
-/// The state is restored even if it hasn't changed. Repeated overwrites set a condition.
+/// Overwritten state is restored even if it hasn't changed since. Repeated overwrites set a condition.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn overwritten_state_is_restored_and_repeated_overwrites_are_reported() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -42,7 +42,7 @@ async fn overwritten_state_is_restored_and_repeated_overwrites_are_reported() {
     environment.shutdown().await;
 }
 
-/// The phase of another operation doesn't end this one.
+/// A phase that was set for a different operation doesn't end this one.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_named_operation_ends() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "2h"))]).await;
@@ -68,8 +68,8 @@ async fn only_the_named_operation_ends() {
     environment.shutdown().await;
 }
 
-/// A store that doesn't respond doesn't block the termination of an operation or its publication. The state
-/// is written once the store responds.
+/// A store that doesn't respond doesn't prevent an operation from being terminated or the change from being
+/// published. The state is written once the store responds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_operation_can_be_ended_while_a_write_hangs() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "2h"))]).await;

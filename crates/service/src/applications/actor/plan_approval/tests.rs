@@ -1,6 +1,6 @@
-//! Applications that require approvals don't write anything without an approval, and then write exactly the
-//! approved plan. The cluster's audit log shows the actual writes, and the stored plan shows the expected
-//! ones.
+//! Applications that require approval don't write anything until their plan is approved, and then write
+//! exactly what was approved. The cluster's audit log shows the actual writes, and the stored plan shows the
+//! expected ones.
 
 use serde_json::json;
 use tidegate_application::approval::{self, waiting_plan};
@@ -19,7 +19,7 @@ use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, k
 use crate::error::ServiceError;
 use crate::summaries::PlanState;
 
-/// Returns an Application that requires approvals by these approvers.
+/// Returns an Application that requires approval by these approvers.
 fn app_needing_approval(name: &str, approvers: Option<&str>) -> Application {
     let mut app = application(name);
     app.metadata.annotations.insert(approval::APPROVAL_ANNOTATION.to_owned(), "required".to_owned());
@@ -29,7 +29,7 @@ fn app_needing_approval(name: &str, approvers: Option<&str>) -> Application {
     app
 }
 
-/// Starts an environment with an Application that requires approvals.
+/// Starts an environment that contains an Application that requires approval.
 async fn start_environment(approvers: Option<&str>) -> TestEnvironment {
     let environment = TestEnvironment::with_stored_plans(&[("web", &manifests("web", "1", "20ms"))]).await;
     environment.write(&app_needing_approval("web", approvers));
@@ -62,7 +62,7 @@ async fn approve(environment: &TestEnvironment, hash: &str, by: &str) -> Result<
     environment.service().approve_plan(Some("web"), hash, approver).await.map(drop)
 }
 
-/// Waits until a plan other than `but` is waiting for approval.
+/// Waits until a plan is waiting for approval. Ignores the plan `but`.
 async fn await_plan(environment: &TestEnvironment, but: &str) -> String {
     environment
         .wait_until("web", |one, _| waiting_plan(one).filter(|hash| *hash != but).map(str::to_owned))
@@ -106,21 +106,21 @@ async fn a_sync_waits_and_writes_nothing_until_its_plan_is_approved() {
     assert!(text.starts_with(&format!("plan {short} (2 to create, including 1 hook; revision ")), "{text}");
     assert!(text.ends_with(&format!(") waits for an approval: tidegate app approve web {short}")), "{text}");
     assert!(message.starts_with("waiting for an approval of plan "), "{message}");
-    // Without changes there is no new plan and no write.
+    // As long as nothing changes, there is neither a new plan nor a write.
     environment.compare("web", RefreshLevel::Latest).await;
     let writes = environment.writes();
     for _ in 0..3 {
         environment.compare("web", RefreshLevel::Latest).await;
     }
     assert_eq!((await_plan(&environment, "").await, environment.writes()), (hash.clone(), writes));
-    // The same is true in another process.
+    // The same applies after a restart.
     environment.restart().await;
     environment.compare("web", RefreshLevel::Latest).await;
     environment.compare("web", RefreshLevel::Latest).await;
     assert_eq!(await_plan(&environment, "").await, hash);
     assert_untouched(&environment);
     approve(&environment, short, "ann").await.unwrap();
-    // In the published state, the plan is no longer waiting.
+    // The published state no longer shows the plan as waiting.
     let now = environment.shared().application_cache.get(&key("web")).unwrap();
     let message = now.status.operation_state.as_ref().unwrap().message.clone();
     assert!(approval_message(&now).is_empty() && !message.contains("an approval"), "{message}");
@@ -144,7 +144,7 @@ async fn requester_and_reason_are_shown_while_a_sync_waits_and_while_it_runs() {
     let mut environment = start_environment(Some("ben, others")).await;
     request_sync_with_reason(&environment, "ann", "a hotfix").await.unwrap();
     let first = await_plan(&environment, "").await;
-    // The newer plan, made by another process, keeps the requester and the reason.
+    // The newer plan is created by another process and keeps the requester and the reason.
     environment.restart().await;
     environment.commit("web", &manifests("web", "2", "20ms"));
     environment.compare("web", RefreshLevel::Forced).await;
@@ -252,7 +252,7 @@ async fn a_new_commit_or_a_changed_cluster_replaces_the_plan() {
         &second[..12]
     );
     assert_eq!(old, expected);
-    // The change isn't known at the time of the approval.
+    // Tidegate hasn't noticed the change yet when the plan is approved.
     environment
         .apply(json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings-web", "namespace": "web"},
             "data": {"value": "by hand"}}))
@@ -283,7 +283,7 @@ async fn an_approved_operation_begins_once_after_a_kill() {
     let mut environment = start_environment(None).await;
     request_sync(&environment, "ann").await.unwrap();
     let hash = await_plan(&environment, "").await;
-    // The approval is stored without notifying the actor, as if the actor had crashed.
+    // Store the approval without notifying the actor, as if the actor had crashed.
     let given = PlanApproval { by: "ben".to_owned(), reason: String::new(), at: Timestamp::from_millis(1) };
     environment.plans().await.unwrap().approve(hash.parse().unwrap(), given).unwrap();
     assert_untouched(&environment);
@@ -305,14 +305,14 @@ async fn an_approved_operation_begins_after_a_kill_despite_a_newer_commit() {
     automated.spec.sync_policy = Some(serde_json::from_value(json!({"automated": {}})).unwrap());
     environment.write(&automated);
     let hash = await_plan(&environment, "").await;
-    // As above, the approval is stored without notifying the actor.
+    // As above, store the approval without notifying the actor.
     let given = PlanApproval { by: "ben".to_owned(), reason: String::new(), at: Timestamp::from_millis(1) };
     environment.plans().await.unwrap().approve(hash.parse().unwrap(), given).unwrap();
     assert_untouched(&environment);
     environment.stop_managing().await;
     environment.commit("web", &manifests("web", "2", "20ms"));
     environment.restart().await;
-    // The plan is executed, and the newer commit waits for its own approval.
+    // The plan is executed, and the newer commit needs its own approval.
     let newer = await_plan(&environment, &hash).await;
     assert_ne!(newer, hash);
     let (line, _) = environment.service().stored_plan(None, &hash, None).await.unwrap();
@@ -355,7 +355,7 @@ async fn termination_withdraws_the_plan_and_a_dry_run_needs_none() {
     environment.shutdown().await;
 }
 
-/// Rejecting a requested sync rejects its revision, not only the request.
+/// Rejecting a requested sync also rejects its revision, not only the request.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_rejected_revision_is_not_synced_automatically_until_something_changes() {
     let mut environment = start_environment(None).await;
@@ -377,7 +377,7 @@ async fn a_rejected_revision_is_not_synced_automatically_until_something_changes
     environment.compare("web", RefreshLevel::Latest).await;
     let now = environment.shared().application_cache.get(&key("web")).unwrap();
     assert!(now.operation.is_none() && waiting_plan(&now).is_none(), "{:?}", now.operation);
-    // Other commits aren't rejected.
+    // Other commits are not affected by the rejection.
     environment.commit("web", &manifests("web", "2", "20ms"));
     environment.compare("web", RefreshLevel::Forced).await;
     assert_ne!(await_plan(&environment, "").await, hash);
@@ -404,7 +404,8 @@ async fn a_progressive_sync_reports_that_it_waits_and_continues_when_approved() 
             other => panic!("{other:?}"),
         }
     }
-    // The next process finds the plan unchanged, and so does the rollout, which requests the operation again.
+    // The next process finds the plan unchanged. The rollout, which requests the operation again, gets the
+    // same plan.
     environment.restart().await;
     let (progress, mut reports) = unbounded_channel();
     let child = Box::new(ChildOperation { request, adoption: None, progress });
@@ -441,7 +442,7 @@ async fn approving_the_plan_of_another_requester_does_not_run_it_alone() {
     let both = "other than ann, who created the plan, and ben, who requested the sync";
     assert!(refused.contains(both), "{refused}");
     assert_untouched(&environment);
-    // One approval by another person is enough. The requester may then execute the plan.
+    // One approval from another person is enough. After that, the requester may execute the plan.
     approve(&environment, &line.hash, "cleo").await.unwrap();
     carry_out(&environment, "ben").await.unwrap();
     assert_eq!(await_end(&environment).await.0, OperationPhase::Succeeded);
@@ -466,7 +467,7 @@ async fn a_stored_plan_runs_unchanged_and_once() {
     let (line, plan) = make(&environment, "ann").await;
     assert_eq!((line.state, line.missing_approval.clone(), plan.tasks.len()), (PlanState::Stored, None, 2));
     assert_untouched(&environment);
-    // Later commits aren't part of the plan.
+    // The plan doesn't include later commits.
     environment.commit("web", &manifests("web", "2", "20ms"));
     carry_out(&environment, &line.hash[..8]).await.unwrap();
     assert_eq!(await_end(&environment).await.0, OperationPhase::Succeeded);
@@ -474,7 +475,7 @@ async fn a_stored_plan_runs_unchanged_and_once() {
     assert_eq!(map.text("/data/value"), "1");
     let again = carry_out(&environment, &line.hash).await.unwrap_err().to_string();
     assert!(again.contains("a plan can be executed only once"), "{again}");
-    // If approvals are required, a plan alone doesn't start an operation.
+    // If approval is required, having a plan isn't enough to start an operation.
     environment.write(&app_needing_approval("web", Some("others")));
     environment
         .wait_until("web", |one, _| {

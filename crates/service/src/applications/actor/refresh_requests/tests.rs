@@ -1,4 +1,4 @@
-//! Requests for a comparison are answered once the result is published.
+//! Comparison requests are answered once the result has been published.
 
 use serde_json::json;
 use tidegate_application::refresh::SKIP_RECONCILE_ANNOTATION;
@@ -10,8 +10,8 @@ fn revision(app: &Application) -> String {
     app.status.sync.as_ref().map(|sync| sync.revision.clone()).unwrap_or_default()
 }
 
-/// A comparison that started before a commit doesn't answer a request made after the commit, regardless of
-/// the state of the Application.
+/// A comparison that started before a commit doesn't answer a request that was made after the commit,
+/// whatever the Application's state is.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refresh_shows_what_was_committed_before_it() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "0", "1ms"))]).await;
@@ -24,7 +24,7 @@ async fn a_refresh_shows_what_was_committed_before_it() {
     environment.shutdown().await;
 }
 
-/// An Application that isn't compared immediately replies with the reason.
+/// A request for an Application that isn't compared is answered immediately with the reason.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refresh_of_a_skipped_application_returns_the_reason() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;
@@ -41,7 +41,7 @@ async fn a_refresh_of_a_skipped_application_returns_the_reason() {
     environment.shutdown().await;
 }
 
-/// An Application that is being deleted isn't compared; its deletion is retried.
+/// An Application that is being deleted isn't compared. Instead, its deletion is retried.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refresh_of_an_application_in_deletion_does_not_wait() {
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "1ms"))]).await;

@@ -1,4 +1,5 @@
-//! Newer requests during an operation. The cluster's audit log shows the created and deleted objects.
+//! Newer requests while an operation is running. The cluster's audit log shows which objects were created and
+//! deleted.
 
 use serde_json::json;
 use tidegate_application::refresh::RefreshLevel;
@@ -13,8 +14,8 @@ use tokio::sync::oneshot;
 use crate::applications::messages::SupervisorMessage;
 use crate::applications::testing::{TEST_TIMEOUT, TestEnvironment, application, key};
 
-/// Returns a PreSync Job that takes `migrates`, a Deployment that becomes ready after `ready`, and a Job that
-/// follows it.
+/// Returns a PreSync Job with the duration `migrates`, a Deployment that becomes ready after `ready`, and a
+/// Job that follows the Deployment.
 fn manifests(migrates: &str, ready: &str) -> String {
     let job = |name: &str, hook: &str, takes: &str| {
         json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "annotations": {
@@ -30,8 +31,8 @@ fn manifests(migrates: &str, ready: &str) -> String {
     format!("---\n{before}\n---\n{web}\n---\n{behind}\n")
 }
 
-/// Returns `web` with automated sync, while its first operation is waiting for a hook or for a Deployment
-/// that never becomes ready.
+/// Returns the automatically synced Application `web`. Its first operation is waiting for a hook, or for a
+/// Deployment that never becomes ready.
 async fn start_waiting_operation(first: &str, annotation: Option<&str>) -> TestEnvironment {
     let environment = TestEnvironment::new(&[("web", first)]).await;
     let mut app = application("web");
@@ -125,7 +126,7 @@ async fn a_newer_commit_with_equal_manifests_does_not_end_the_operation() {
     environment.shutdown().await;
 }
 
-/// Returns the revision that was compared.
+/// Returns the last compared revision.
 fn compared_revision(now: &Application) -> Option<&str> {
     now.status.sync.as_ref().map(|sync| sync.revision.as_str())
 }
@@ -154,7 +155,7 @@ async fn a_restart_does_not_end_an_operation_whose_manifests_are_unchanged() {
     assert_eq!(all.len(), 1, "{all:#?}");
     assert!(all[0].finished_at.is_none(), "{all:#?}");
     assert_eq!(environment.operations_that_created("Job"), [first], "its hook ran once");
-    // A change to the manifests supersedes the operation as before.
+    // A change to the manifests still supersedes the operation.
     let changed = environment.commit("web", &manifests("1ms", "1ms"));
     environment.compare("web", RefreshLevel::Forced).await;
     let ended = await_operations(&environment, 2).await;
@@ -162,7 +163,7 @@ async fn a_restart_does_not_end_an_operation_whose_manifests_are_unchanged() {
     environment.shutdown().await;
 }
 
-/// The files differ, but the objects don't. Different inputs for manifests don't prove a difference.
+/// The files differ, but the objects don't. Different inputs don't prove that the manifests differ.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_commit_that_moves_or_comments_manifests_does_not_end_the_operation() {
     let text = manifests("1ms", "1h");
@@ -186,7 +187,7 @@ async fn a_commit_that_moves_or_comments_manifests_does_not_end_the_operation() 
     environment.shutdown().await;
 }
 
-/// Finds a condition that contains this text.
+/// Checks that there is a condition that contains the given text.
 fn find_condition(now: &Application, words: &str) -> Option<()> {
     now.status.conditions.iter().any(|one| one.message.contains(words)).then_some(())
 }
@@ -222,14 +223,14 @@ async fn the_finish_policy_waits_for_the_end_of_the_operation() {
     environment.shutdown().await;
 }
 
-/// Returns a requested sync with this policy.
+/// Returns a request for a sync with the given policy.
 fn sync_request(policy: &str) -> OperationRequest {
     let info = json!([{"name": POLICY_INFO, "value": policy}]);
     let request = json!({"sync": {}, "initiatedBy": {"username": "ann"}, "info": info});
     serde_json::from_value(request).unwrap()
 }
 
-/// Requests a sync with this policy.
+/// Requests a sync with the given policy.
 async fn request_sync(environment: &TestEnvironment, policy: &str) -> Result<(), String> {
     let request = Box::new(sync_request(policy));
     let (reply, answer) = oneshot::channel();
@@ -262,7 +263,7 @@ async fn a_requested_sync_waits_or_replaces_the_operation_also_after_a_kill() {
     }
 }
 
-/// The first operation had been stopped in favor of another one while the service was stopped.
+/// The first operation was stopped in favor of another one while the service was not running.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kill_between_the_end_of_one_operation_and_the_next_loses_neither() {
     for is_requested in [false, true] {
@@ -331,7 +332,8 @@ async fn a_written_operation_is_accepted_or_reported_as_refused() {
     environment.write(&theirs);
     let reason = environment.wait_until("web", |now, _| refusal_message(now)).await;
     assert!(reason.contains("already in progress") && reason.contains(POLICY_INFO), "{reason}");
-    // A patch keeps the fields that it doesn't contain: the running operation's requester and ID.
+    // A patch leaves fields unchanged that it doesn't contain: here, the running operation's requester and
+    // ID.
     let mut patched = theirs.clone();
     patched.operation = environment.persisted("web").operation;
     let operation = patched.operation.as_mut().unwrap();

@@ -1,5 +1,5 @@
-//! An Application gets a commit only after its dependencies, even if the commit wasn't known when the sync
-//! was requested.
+//! A commit is deployed to an Application only after it has been deployed to the dependencies, even if the
+//! commit wasn't known when the sync was requested.
 
 use tidegate_application::dependencies::DEPENDS_ON;
 use tidegate_application::refresh::RefreshLevel;
@@ -13,7 +13,7 @@ fn revision(app: &Application) -> String {
     app.status.sync.as_ref().map(|sync| sync.revision.clone()).unwrap_or_default()
 }
 
-/// Syncs both Applications at their first commits. `web` depends on `database`.
+/// Syncs both Applications to their first commits. `web` depends on `database`.
 async fn sync_both() -> TestEnvironment {
     let [database, web] = ["database", "web"].map(|name| manifests(name, "1", "20ms"));
     let environment = TestEnvironment::new(&[("database", &database), ("web", &web)]).await;
@@ -44,7 +44,7 @@ async fn a_requested_sync_of_an_unknown_commit_waits_for_its_dependencies() {
         let message = now.status.operation_state.as_ref().map(|state| state.message.clone())?;
         message.starts_with("waiting for database: it is OutOfSync").then_some(())
     };
-    // The other Application has now observed the commit too.
+    // By now, the other Application has also observed the commit.
     environment.wait_until("web", |now, _| waiting(now)).await;
     assert_eq!(environment.operations_that_created("Job").len(), before, "no operation has started");
     environment.sync("database").await;
@@ -68,7 +68,7 @@ async fn a_preview_of_a_sync_does_not_withhold_a_commit_from_other_applications(
     environment.shutdown().await;
 }
 
-/// This is the situation after a push that changes only files of the waiting Application.
+/// This happens after a push that changes only the waiting Application's files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn dependencies_are_observed_although_the_commit_does_not_affect_them() {
     let mut environment = sync_both().await;

@@ -1,4 +1,4 @@
-//! Events of a folder of files.
+//! Events from a folder of files.
 
 use std::time::Duration;
 
@@ -6,7 +6,8 @@ use super::*;
 
 const WEB: &str = "{apiVersion: argoproj.io/v1alpha1, kind: Application, metadata: {name: web}, spec: {project: default, destination: {name: in-cluster}, source: {repoURL: ./repo}}}\n";
 
-/// Files change their length, so that a coarse clock doesn't hide changes.
+/// Returns a folder, a poller for it, and a function that writes files. Tests change the length of files, so
+/// that a coarse clock doesn't hide changes.
 fn test_folder() -> (tempfile::TempDir, FolderPoller, impl Fn(&str, &str)) {
     let folder = tempfile::tempdir().unwrap();
     let (path, state_folder) = (folder.path().to_path_buf(), folder.path().join("kept"));
@@ -23,7 +24,7 @@ fn without_grace_period(mut watcher: FolderPoller) -> FolderPoller {
     watcher
 }
 
-/// Polls and returns one word for each event.
+/// Polls, and returns one word for each event.
 fn poll_event_names(watcher: &mut FolderPoller) -> Vec<String> {
     let describe = |event| match event {
         StoreEvent::Applied(stored) => {
@@ -73,12 +74,12 @@ fn a_change_is_emitted_once() {
     write("web.yaml", &format!("{WEB}---\n{other}"));
     assert_eq!(poll_event_names(&mut watcher), ["applied other", "applied web"]);
     write("web.yaml", &other);
-    // The rest of the file may still be being written.
+    // Someone may still be writing the rest of the file.
     assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
     assert_eq!(poll_event_names(&mut watcher), ["gone web"]);
 }
 
-/// A file that is being renamed may be missing from a list, and a file that is being rewritten is incomplete.
+/// A list may miss a file that is being renamed, and a file that is being rewritten is incomplete.
 #[test]
 fn a_document_that_is_missing_for_a_moment_is_not_gone() {
     let (folder, mut watcher, write) = test_folder();
@@ -108,7 +109,7 @@ fn a_document_that_is_missing_for_a_moment_is_not_gone() {
     assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
 }
 
-/// A document that moves to another file is always in one of the two files.
+/// While a document moves to another file, at least one of the two files contains it.
 #[test]
 fn a_document_that_moves_to_another_file_stays() {
     let (_folder, mut watcher, write) = test_folder();
@@ -120,15 +121,15 @@ fn a_document_that_moves_to_another_file_stays() {
     for _ in 0..3 {
         assert_eq!(poll_event_names(&mut watcher), Vec::<String>::new());
     }
-    // A file is rewritten, and its Application is written last.
+    // The file is rewritten, and its Application is written last.
     write("b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n");
     assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")));
     write("b.yaml", &format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: settings}}\n---\n{other}"));
     assert!(poll_event_names(&mut watcher).iter().all(|one| !one.starts_with("gone")));
 }
 
-/// Only a missing document is confirmed by a second poll. Changed documents take effect immediately, even if
-/// the file is rewritten repeatedly.
+/// A second poll is only needed to confirm that a document is missing. Changed documents take effect
+/// immediately, even if the file is rewritten repeatedly.
 #[test]
 fn other_changes_of_a_rewritten_file_take_effect_immediately() {
     let (_folder, mut watcher, write) = test_folder();
@@ -143,7 +144,7 @@ fn other_changes_of_a_rewritten_file_take_effect_immediately() {
     assert_eq!(poll_event_names(&mut watcher), ["gone other"]);
 }
 
-/// At startup too, documents aren't considered absent if a folder appears late or is still being written.
+/// At startup, too, documents aren't considered missing if the folder appears late or is still being written.
 #[test]
 fn a_document_missing_at_the_start_is_gone_once_the_folder_is_undisturbed() {
     let (folder, mut watcher, write) = test_folder();
@@ -170,7 +171,8 @@ fn a_document_missing_at_the_start_is_gone_once_the_folder_is_undisturbed() {
     assert_eq!(poll_event_names(&mut again), ["gone other"]);
 }
 
-/// A volume that isn't mounted yet is an empty folder, and its files appear one by one.
+/// A volume that isn't mounted yet looks like an empty folder. After mounting, its files may appear one by
+/// one.
 #[test]
 fn nothing_is_gone_from_a_folder_without_files_at_the_start() {
     let (folder, mut watcher, write) = test_folder();
@@ -216,7 +218,7 @@ fn nothing_is_gone_from_a_folder_without_files_at_the_start() {
     assert_eq!(third, ["applied other deleting"], "other documents may follow");
 }
 
-/// Unmounting a volume leaves the empty mount point.
+/// Unmounting a volume leaves an empty mount point.
 #[test]
 fn an_empty_folder_that_replaces_another_removes_nothing() {
     let (folder, mut watcher, write) = test_folder();
@@ -238,14 +240,14 @@ fn an_empty_folder_that_replaces_another_removes_nothing() {
     fs::remove_dir(&place).unwrap();
     fs::rename(&away, &place).unwrap();
     assert_eq!(poll_event_names(&mut watcher), ["problems []"]);
-    // Removing all files from the same folder is intentional.
+    // If all files are removed from the same folder, this is intentional.
     fs::remove_file(place.join("web.yaml")).unwrap();
     fs::remove_file(place.join("other.yaml")).unwrap();
     poll_event_names(&mut watcher);
     assert_eq!(poll_event_names(&mut watcher), ["gone other", "gone web"]);
 }
 
-/// If files appear slowly in a folder that didn't have any, the store waits for the remaining files.
+/// If files appear slowly in a folder that was empty before, the store waits for the remaining files.
 #[tokio::test(start_paused = true)]
 async fn files_that_appear_slowly_are_awaited() {
     let folder = tempfile::tempdir().unwrap();
@@ -264,7 +266,7 @@ async fn files_that_appear_slowly_are_awaited() {
     assert!(files.is_initial_confirmed());
 }
 
-/// The content of an inaccessible file is unknown.
+/// It can't be determined what an inaccessible file contains.
 #[test]
 fn an_inaccessible_file_is_not_gone() {
     let (folder, mut watcher, write) = test_folder();
@@ -277,8 +279,8 @@ fn an_inaccessible_file_is_not_gone() {
     assert!(events.len() == 1 && events[0].contains("web.yaml: "), "{events:?}");
 }
 
-/// A removal by a command doesn't need a second poll. If the file returns, the Application is no longer being
-/// deleted.
+/// If a command removes a file, no second poll is needed. If the file comes back, the Application is no
+/// longer being deleted.
 #[test]
 fn a_file_that_a_command_removes_is_gone_immediately() {
     let (folder, mut watcher, write) = test_folder();
@@ -296,8 +298,8 @@ fn a_file_that_a_command_removes_is_gone_immediately() {
     assert_eq!(poll_event_names(&mut watcher), ["gone web"]);
 }
 
-/// If an Application is deleted while its document is unreadable, its last known state is deleted, even if
-/// that state is from before the start.
+/// If an Application is deleted while its document is unreadable, its last known state is used for the
+/// deletion, even if this state is from before the start.
 #[test]
 fn the_last_known_state_of_an_unreadable_document_counts_after_a_restart() {
     let (folder, mut watcher, write) = test_folder();
@@ -347,7 +349,7 @@ fn a_file_that_is_missing_or_empty_for_a_moment_keeps_its_content() {
     assert!(events.len() == 1 && events[0].contains("its previous contents remain in effect"), "{events:?}");
     fs::rename(&away, folder.path()).unwrap();
     assert_eq!(poll_event_names(&mut watcher), ["problems []"]);
-    // States of a file while it is being rewritten.
+    // States that a file goes through while it is being rewritten.
     for started in ["", " \n", "# Copyright\n", "---\n", "\n---\n---\n# more to come", "null\n"] {
         write("web.yaml", started);
         let events = poll_event_names(&mut watcher);
@@ -382,16 +384,16 @@ fn an_error_affects_only_its_document() {
     write("web.yaml", &format!("{WEB}---\n{other}"));
     poll_event_names(&mut watcher);
     let changed = other.replace("./repo", "./elsewhere");
-    // The name in the first document is unreadable, so missing Applications in the file stay as they were,
-    // and the rest is applied.
+    // The name in the first document is unreadable. Missing Applications in the file are therefore left
+    // unchanged, and the rest is applied.
     write("web.yaml", &format!("kind: [\n---\n{changed}"));
     let events = poll_event_names(&mut watcher);
     assert_eq!(events[0], "applied other");
     assert!(events[1].starts_with("applied web (the file is invalid"), "{events:?}");
     assert!(events[1].contains("(document 1)"), "{events:?}");
     assert_eq!((events.len(), events[2].starts_with("problems")), (3, true), "{events:?}");
-    // The name is readable, so the Application keeps its last good state, and the error contains the field
-    // and line.
+    // The name is readable, so the Application keeps its last valid state, and the error contains the field
+    // and the line.
     let wrong = WEB.replace("spec: {", "spec: {\n  syncPolicy: {\n    automated: {prune: often}}, ");
     write("web.yaml", &format!("{changed}---\n{wrong}"));
     let events = poll_event_names(&mut watcher);
@@ -399,7 +401,7 @@ fn an_error_affects_only_its_document() {
     assert!(events[0].contains(part) && events[0].contains("(document 2)"), "{events:?}");
     let web = watcher.emitted.values().find(|one| one.application.metadata.name == "web").unwrap();
     assert_eq!(web.application.sources()[0].repo_url, "./repo");
-    // The persisted state is used if there was no earlier poll.
+    // Without an earlier poll, the persisted state is used.
     let known = web.application.clone();
     state_files::write(&SystemDisk, &watcher.state_folder, &known).unwrap();
     write("web.yaml", &format!("kind: [\n---\n{changed}"));
@@ -497,7 +499,7 @@ fn persisted_state_is_restored_and_deletions_meanwhile_are_emitted() {
     assert_eq!(web.unwrap().application.status, known.status);
 }
 
-/// The directory was moved away, and a new directory at its path would be a different one.
+/// The directory was moved away. A new directory at its path would not be the same directory.
 #[tokio::test]
 async fn a_missing_state_directory_is_not_created_again() {
     let folder = tempfile::tempdir().unwrap();
@@ -519,7 +521,7 @@ async fn a_missing_state_directory_is_not_created_again() {
     store.persist(&web).await.unwrap();
 }
 
-/// Part of the name must not be mistaken for a namespace: healthy Applications elsewhere stay healthy.
+/// Part of the name must not be treated as a namespace. Healthy Applications elsewhere are not affected.
 #[test]
 fn a_name_with_a_slash_is_invalid_and_affects_no_other_application() {
     let (_folder, mut watcher, write) = test_folder();
@@ -542,7 +544,7 @@ fn a_name_with_a_slash_is_invalid_and_affects_no_other_application() {
     assert!(watcher.files.projects().is_empty(), "{:?}", watcher.files.projects());
 }
 
-/// A requested poll is reported after all changes made before the request.
+/// A requested poll is reported only after all changes that were made before the request.
 #[tokio::test]
 async fn changes_before_a_requested_poll_are_emitted_before_it() {
     let folder = tempfile::tempdir().unwrap();

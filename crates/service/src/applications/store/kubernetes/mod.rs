@@ -34,21 +34,21 @@ use super::projects::{self, ProjectResults};
 use super::{AppKey, ApplicationStore, StoreEvent, send_events};
 use crate::error::ServiceError;
 
-/// Label that Applications need if only labeled ones are managed (`--only-labelled`).
+/// Label that Applications must have if only labeled ones are managed (`--only-labelled`).
 pub use tidegate_application::refresh::MANAGED_LABEL;
 
 /// Selects the Applications in a cluster to manage.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ManagedScope {
-    /// Namespaces of the Applications. Empty for all.
+    /// Namespaces of the Applications; empty for all namespaces.
     pub namespaces: BTreeSet<String>,
-    /// Manages only Applications with the label [`MANAGED_LABEL`].
+    /// True if only Applications with the label [`MANAGED_LABEL`] are managed.
     pub is_label_required: bool,
-    /// Namespace of the projects. Empty for the control plane's namespace.
+    /// Namespace of the projects; empty for the control plane's namespace.
     pub project_namespace: String,
 }
 
-/// Store of Applications in a Kubernetes cluster.
+/// Store for Applications in a Kubernetes cluster.
 pub struct KubernetesStore {
     pub(crate) client: ResourceClient,
     pub(crate) resources: Arc<Mutex<ObservedResources<ApplicationKind>>>,
@@ -79,7 +79,7 @@ impl KubernetesStore {
             .check_list_permission::<ApplicationKind>()
             .await
             .map_err(|error| client.store_error(&error))?;
-        // Without access to projects, the permissions of Applications aren't known.
+        // Without access to the projects, the Applications' permissions can't be determined.
         match client.cluster.list(&projects::scope(&store.project_namespace())).await {
             Err(error) if error.kind != ErrorKind::UnknownKind => return Err(client.store_error(&error)),
             _ => {}
@@ -87,7 +87,7 @@ impl KubernetesStore {
         Ok(store)
     }
 
-    /// Replaces Tidegate's own finalizers on an Application. Other finalizers stay.
+    /// Replaces Tidegate's own finalizers on an Application. Other finalizers are left unchanged.
     async fn set_finalizers(&self, application: &Application) -> Result<(), ServiceError> {
         let key = AppKey::of(application);
         let requester = application.annotation(DELETION_REQUESTED_BY);
@@ -135,10 +135,10 @@ impl ApplicationStore for KubernetesStore {
         let mut followed = select_all(followed.chain([projects.map(StoreWatchEvent::Projects).boxed()]));
         tokio::spawn(async move {
             let mut known: Option<ProjectResults> = None;
-            // Application events that arrived before the projects were known.
+            // Application events that arrived before the projects were read.
             let mut early = Vec::new();
             while let Some(happened) = followed.next().await {
-                // Send while holding the lock, to keep the order of events.
+                // Hold the lock while sending, to preserve the order of events.
                 let mut all = lock(&all);
                 let events = match happened {
                     StoreWatchEvent::Applications(namespace, what) => {
@@ -153,7 +153,7 @@ impl ApplicationStore for KubernetesStore {
                 if known.is_none() {
                     continue;
                 }
-                // The projects arrived last but must be sent first.
+                // The projects arrived last, but must be sent first.
                 early.sort_by_key(|event| !matches!(event, StoreEvent::Projects(_)));
                 if !send_events(&sender, std::mem::take(&mut early)) {
                     return;
@@ -210,8 +210,8 @@ impl ApplicationStore for KubernetesStore {
         lock(&self.resources).approver(key).map(str::to_owned)
     }
 
-    /// If Argo CD is running too, only Argo CD may release a project, because it knows all Applications that
-    /// use it.
+    /// If Argo CD is also running, only Argo CD may release a project, because only it knows all Applications
+    /// that use the project.
     async fn release_project(&self, project: &AppProject) -> Result<(), ServiceError> {
         if self.client.scope.is_label_required {
             return Ok(());
@@ -229,15 +229,15 @@ impl ApplicationStore for KubernetesStore {
         namespaces.is_empty() || namespaces.contains(&key.namespace)
     }
 
-    /// Does nothing, because the state was the status of the deleted resource.
+    /// Does nothing, because the state was part of the deleted resource's status.
     async fn delete_state(&self, _: &AppKey) -> Result<(), ServiceError> {
         Ok(())
     }
 }
 
-/// Watch event from the cluster.
+/// A watch event from the cluster.
 enum StoreWatchEvent {
-    /// Change to the Applications in a namespace, or in all namespaces.
+    /// A change to the Applications in one namespace, or in all namespaces if there is no name.
     Applications(Option<String>, ScopeChange),
     Projects(ScopeChange),
 }

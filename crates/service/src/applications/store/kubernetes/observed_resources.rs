@@ -1,4 +1,4 @@
-//! Observed and written state of a kind's resources, from which events are derived.
+//! Observed and written state of resources of one kind. Events are derived from the differences.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::marker::PhantomData;
@@ -10,28 +10,28 @@ use tidegate_model::{Object, managed_fields};
 use super::{MANAGED_LABEL, ManagedScope};
 use crate::applications::store::AppKey;
 
-/// Metadata fields written by API servers.
+/// Metadata fields that API servers write.
 const SERVER_FIELDS: [&str; 3] = ["resourceVersion", "generation", "managedFields"];
 
-/// Managed kind of resource, and its events.
+/// Kind of resource that is managed, and its events.
 pub(crate) trait ManagedKind: Send + 'static {
     /// Type of the kind's events.
     type Event: Send + 'static;
-    /// `kind` of the resources.
+    /// The resources' `kind`.
     const KIND: &'static str;
-    /// Name used in messages.
+    /// Name of the kind in messages.
     const NOUN: &'static str;
     /// Annotation that requests a refresh.
     const REFRESH_ANNOTATION: &'static str;
 
-    /// Returns true if the controller adds and removes this finalizer.
+    /// Returns true if it is the controller that adds and removes this finalizer.
     fn is_own_finalizer(finalizer: &str) -> bool;
-    /// Returns the event for the current state of a resource. `good` is the last readable state if the
-    /// current state isn't readable.
+    /// Returns the event for a resource's current state. `good` is the last readable state if the current
+    /// state is unreadable.
     ///
     /// # Errors
     ///
-    /// Returns an error if the resource is unreadable and always was.
+    /// Returns an error if the resource is unreadable and has never been readable.
     fn applied_event(
         object: &Object,
         good: Option<&Object>,
@@ -41,11 +41,12 @@ pub(crate) trait ManagedKind: Send + 'static {
     fn has_running_work(_: &Object) -> bool {
         false
     }
-    /// Returns the event for a resource that is only managed until its work has finished.
+    /// Returns the event for a resource that is only managed until its work in progress has finished.
     fn finishing_event(event: Self::Event) -> Self::Event {
         event
     }
-    /// Returns the event for another client's changes to the controller's fields, if the kind has one.
+    /// Returns the event that reports another client's changes to the controller's fields, if the kind has
+    /// such an event.
     fn overwritten_event(_: AppKey, _: Overwrite) -> Option<Self::Event> {
         None
     }
@@ -57,21 +58,21 @@ pub(crate) trait ManagedKind: Send + 'static {
     fn settled_event() -> Self::Event;
 }
 
-/// Origin of a resource's operation.
+/// Origin of the operation in a resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperationOrigin {
     /// The resource is emitted for the first time.
     Initial,
     /// Another client has made a new request.
     NewRequest,
-    /// The actor already knows the operation.
+    /// The actor already has the operation.
     Known,
 }
 
-/// Change to a resource's state by another client.
+/// A change that another client made to a resource's state.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Overwrite {
-    /// Operation in the status whose phase is now `Terminating`.
+    /// Operation in the status for which the phase is now `Terminating`.
     pub terminating_operation: Option<Value>,
 }
 
@@ -84,30 +85,31 @@ pub(crate) struct ObservedResources<K> {
     is_settled: bool,
     /// Errors of resources that have never been readable.
     unreadable: BTreeMap<AppKey, String>,
-    /// Errors of namespaces that can't be listed. `None` represents all namespaces.
+    /// Errors of namespaces that can't be listed. The key `None` represents all namespaces.
     unlisted_namespaces: BTreeMap<Option<String>, String>,
     kind: PhantomData<fn() -> K>,
 }
 
-/// State of one resource.
+/// State of a single resource.
 pub(super) struct ResourceState {
     /// Last observed or written object, without `managedFields`.
     pub(super) object: Object,
-    /// Other clients' fields in the last event.
+    /// Fields of other clients in the most recent event.
     emitted: Object,
-    /// Version in the last event.
+    /// Version in the most recent event.
     emitted_version: String,
     /// Last readable object, if the current one is unreadable.
     last_readable: Option<Object>,
-    /// Client that wrote the annotation confirming deletions, according to the last watch event.
+    /// Client that wrote the annotation that confirms deletions, according to the last watch event.
     approver: Option<String>,
-    /// Refresh request in the last event.
+    /// Refresh request in the most recent event.
     emitted_refresh: Option<String>,
-    /// Version of the event with the refresh request. The event may still be in the actor's mailbox.
+    /// Version of the event that contained the refresh request. The actor may not have processed this event
+    /// yet.
     refresh_version: u64,
-    /// Operation in the last event or write.
+    /// Operation in the most recent event or write.
     pub(super) known_operation: Option<Value>,
-    /// Operation in the write in progress. The watch may report it before the response arrives.
+    /// Operation in the write in progress. The watch may report it before the response to the write arrives.
     pub(super) operation_in_write: Option<Value>,
     /// Status in the write in progress.
     pub(super) status_in_write: Option<Value>,
@@ -132,7 +134,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         }
     }
 
-    /// Applies a list of one namespace, or of all namespaces.
+    /// Applies the list of the resources in one namespace, or in all namespaces.
     pub fn apply_list(&mut self, namespace: Option<String>, objects: Vec<Object>) -> Vec<K::Event> {
         let listed: BTreeSet<AppKey> = objects.iter().map(AppKey::of_object).collect();
         let is_meant = |key: &&AppKey| namespace.as_ref().is_none_or(|namespace| key.namespace == *namespace);
@@ -148,8 +150,8 @@ impl<K: ManagedKind> ObservedResources<K> {
         events
     }
 
-    /// Records that one namespace, or all namespaces, can't be listed. `reason` is the error if users can fix
-    /// it. Startup doesn't wait for the list, and earlier events stay valid.
+    /// Records that one namespace, or all namespaces, can't be listed. `reason` is the error if it is one
+    /// that users can fix. The startup doesn't wait for this list, and earlier events remain valid.
     pub fn record_denied(&mut self, namespace: Option<String>, reason: Option<String>) -> Vec<K::Event> {
         let before = match reason {
             Some(reason) => self.unlisted_namespaces.insert(namespace.clone(), reason),
@@ -161,7 +163,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         events
     }
 
-    /// Records that a namespace has been listed. Returns an event after the last namespace.
+    /// Records that a namespace has been listed. Returns an event once the last namespace has been listed.
     fn mark_listed(&mut self, namespace: &Option<String>) -> Option<K::Event> {
         self.pending.remove(namespace);
         let is_news = self.pending.is_empty() && !self.is_settled;
@@ -188,7 +190,7 @@ impl<K: ManagedKind> ObservedResources<K> {
                     state.pending_overwrite.take().and_then(|what| K::overwritten_event(key, what));
                 return overwritten.into_iter().chain(changed.map(to_event)).collect();
             }
-            // A new resource has the same name.
+            // This is a new resource with the same name.
             events = self.remove(key.clone());
         }
         match K::applied_event(&object, None, OperationOrigin::Initial) {
@@ -208,7 +210,7 @@ impl<K: ManagedKind> ObservedResources<K> {
 
     pub fn apply_deletion(&mut self, object: &Object) -> Vec<K::Event> {
         let key = AppKey::of_object(object);
-        // The resource may already exist again.
+        // The resource may have been created again in the meantime.
         let is_another = self.resources.get(&key).is_some_and(|state| state.object.uid() != object.uid());
         if is_another { Vec::new() } else { self.remove(key) }
     }
@@ -218,7 +220,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         unread.into_iter().chain(self.resources.remove(&key).map(|_| K::gone_event(key))).collect()
     }
 
-    /// Clears the error of a resource.
+    /// Clears a resource's error.
     fn clear_error(&mut self, key: &AppKey) -> Option<K::Event> {
         self.unreadable.remove(key).map(|_| self.problems_event())
     }
@@ -229,8 +231,8 @@ impl<K: ManagedKind> ObservedResources<K> {
         )
     }
 
-    /// Returns the resource with `expected` as the controller's own finalizers and all others unchanged, or
-    /// `None` if it already has them.
+    /// Returns the resource with the controller's own finalizers replaced with `expected`. All other
+    /// finalizers are left unchanged. Returns `None` if nothing changes.
     pub fn with_finalizers(&self, key: &AppKey, expected: &[String]) -> Option<Object> {
         let state = self.resources.get(key)?;
         let found = finalizers(&state.object);
@@ -247,7 +249,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         Some(object)
     }
 
-    /// Returns the resource, or its changed form, with the requester of its deletion added, or `None` if
+    /// Returns the resource, or its changed form, with the requester of its deletion added. Returns `None` if
     /// nothing changes.
     pub fn with_requester(
         &self,
@@ -264,7 +266,7 @@ impl<K: ManagedKind> ObservedResources<K> {
         Some(object)
     }
 
-    /// Records a written object. `has_operation` is true if the write contained the operation.
+    /// Records an object that was written. `has_operation` is true if the operation was part of the write.
     pub fn record_write(&mut self, key: &AppKey, has_operation: bool, mut object: Object) {
         object.metadata_mut().remove("managedFields");
         if let Some(state) = self.resources.get_mut(key).filter(|state| state.object.uid() == object.uid()) {
@@ -279,24 +281,26 @@ impl<K: ManagedKind> ObservedResources<K> {
         }
     }
 
-    /// Returns the client that confirmed deletions with an annotation, if the cluster reports it.
+    /// Returns the client that confirmed deletions with an annotation, if the cluster provides this
+    /// information.
     pub fn approver(&self, key: &AppKey) -> Option<&str> {
         self.resources.get(key)?.approver.as_deref()
     }
 
-    /// Returns the last observed or written object.
+    /// Returns the object that was most recently observed or written.
     pub fn object(&self, key: &AppKey) -> Option<&Object> {
         self.resources.get(key).map(|state| &state.object)
     }
 
-    /// Removes the emitted refresh request from an object. Keeps a newer request.
+    /// Removes the refresh request from an object, if an event has already reported it. Keeps a newer
+    /// request.
     pub fn remove_refresh(&self, key: &AppKey, object: &mut Object) {
         if let Some(state) = self.resources.get(key) {
             state.remove_refresh::<K>(object);
         }
     }
 
-    /// Records an object after a conflict. Its changes are emitted by the watch.
+    /// Records an object that was read after a conflict. The watch reports its changes.
     pub fn record_conflict(&mut self, key: &AppKey, mut object: Object) {
         object.metadata_mut().remove("managedFields");
         if let Some(state) = self.resources.get_mut(key).filter(|state| state.object.uid() == object.uid()) {
@@ -307,7 +311,7 @@ impl<K: ManagedKind> ObservedResources<K> {
 }
 
 impl ResourceState {
-    /// Creates the state of a resource that is being emitted now.
+    /// Creates the state of a resource for which the first event is being sent.
     fn new<K: ManagedKind>(object: Object) -> Self {
         Self {
             emitted: client_fields::<K>(&object),
@@ -324,7 +328,7 @@ impl ResourceState {
         }
     }
 
-    /// Keeps the newer of the two objects, because a watch event can be older than a write.
+    /// Keeps the newer of the two objects, because a watch event may be older than a write.
     fn update(&mut self, object: Object) {
         if version(&object) >= version(&self.object) {
             self.object = object;
@@ -380,24 +384,24 @@ impl ResourceState {
         K::applied_event(&self.object, Some(good), origin).ok()
     }
 
-    /// Returns true if other clients' fields haven't changed since the event with this version.
+    /// Returns true if the fields of other clients haven't changed since the event with the given version.
     pub(super) fn is_unchanged_since<K: ManagedKind>(&self, version: &str) -> bool {
         self.emitted_version == version && client_fields::<K>(&self.object) == self.emitted
     }
 
-    /// Removes the emitted refresh request. Keeps a newer request.
+    /// Removes the refresh request, if an event has already reported it. Keeps a newer request.
     pub(super) fn remove_refresh<K: ManagedKind>(&self, object: &mut Object) {
         if self.emitted_refresh == refresh_request::<K>(object) {
             object.remove_annotation(K::REFRESH_ANNOTATION);
         }
     }
 
-    /// Returns true if the event with this version, or an earlier event, contained the refresh request.
+    /// Returns true if the event with the given version, or an earlier event, contained the refresh request.
     pub(super) fn has_emitted_refresh(&self, version: &str) -> bool {
         parse_version(version) >= self.refresh_version
     }
 
-    /// Returns true if the object contains a new operation request from another client.
+    /// Returns true if the object contains another client's new operation request.
     pub(super) fn has_new_operation(&self) -> bool {
         operation(&self.object) != self.known_operation
     }
@@ -415,8 +419,8 @@ pub(super) fn finalizers(object: &Object) -> Vec<String> {
     found.into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
 }
 
-/// Returns the version as a number. All API servers use numbers, so versions of the same object are
-/// comparable.
+/// Returns the version as a number. All API servers use numbers, so different versions of the same object can
+/// be compared.
 fn version(object: &Object) -> u64 {
     parse_version(object.resource_version())
 }
@@ -425,26 +429,27 @@ fn parse_version(version: &str) -> u64 {
     version.parse().unwrap_or(u64::MAX)
 }
 
-/// Returns the operation in a status, if its phase is `Terminating`.
+/// Returns the operation in a status if its phase is `Terminating`.
 fn terminating_operation(object: &Object) -> Option<Value> {
     let state = object.pointer("/status/operationState")?;
     let is_ended = state.get("phase")? == "Terminating" && state.get("finishedAt").is_none();
     is_ended.then(|| state.get("operation").cloned().unwrap_or_default())
 }
 
-/// Returns the field manager that last wrote an operation's phase, or `None` if it was Tidegate.
+/// Returns the field manager that last wrote an operation's phase, or `None` if this was Tidegate.
 pub(super) fn writer_of_phase(object: &Object) -> Option<String> {
     writer_of(object, &["f:status", "f:operationState", "f:phase"])
 }
 
-/// Returns the field manager that wrote the annotation confirming deletions, or `None` if it was Tidegate.
+/// Returns the field manager that wrote the annotation that confirms deletions, or `None` if this was
+/// Tidegate.
 fn approver(object: &Object) -> Option<String> {
     object.annotation(DELETION_APPROVED)?;
     writer_of(object, &["f:metadata", "f:annotations", &format!("f:{DELETION_APPROVED}")])
 }
 
-/// Returns the field manager that last wrote a field, given the field's path in `managedFields`. Returns
-/// `None` if it was Tidegate.
+/// Returns the field manager that last wrote a field, or `None` if this was Tidegate. `path` is the field's
+/// path in `managedFields`.
 fn writer_of(object: &Object, path: &[&str]) -> Option<String> {
     let entries = object.pointer("/metadata/managedFields")?.as_array()?.iter().filter(|entry| {
         let fields = managed_fields(entry).unwrap_or_default();
@@ -464,8 +469,8 @@ pub(super) fn operation(object: &Object) -> Option<Value> {
     object.pointer("/operation").cloned()
 }
 
-/// Returns the fields that belong to other clients: all except status, operation, refresh request and server
-/// metadata.
+/// Returns the fields that belong to other clients: all fields except the status, the operation, the refresh
+/// request and the server's metadata.
 fn client_fields<K: ManagedKind>(object: &Object) -> Object {
     let mut object = object.clone();
     object.fields_mut().remove("status");

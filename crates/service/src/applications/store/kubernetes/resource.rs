@@ -1,4 +1,4 @@
-//! Applications as resources: events and written objects.
+//! Applications as resources: their events, and the objects to write.
 
 use serde_json::Value;
 use tidegate_application::deletion::is_own_finalizer;
@@ -16,10 +16,11 @@ use super::observed_resources::{
 use super::status_size::{APPLICATION_LISTS, SHORTENED_CONDITION, STATUS_BYTES_MAX, shorten_status};
 use crate::applications::store::{AppKey, ExternalTermination, StoreEvent, StoredApplication};
 
-/// Fields of `metadata` that belong to the Application's owner.
+/// Fields in `metadata` that belong to the Application's owner.
 const OWNER_FIELDS: [&str; 4] = ["labels", "annotations", "finalizers", "ownerReferences"];
 
-/// Maximum number of unreadable status fields that are dropped one by one before the whole status is dropped.
+/// Maximum number of unreadable status fields to drop individually. If there are more, the whole status is
+/// dropped.
 const DROPPED_FIELDS_MAX: usize = 64;
 
 /// The kind Application.
@@ -43,18 +44,18 @@ impl ManagedKind for ApplicationKind {
         let mut stored = stored_application(object);
         match origin {
             OperationOrigin::Initial => {}
-            // Other clients must not be able to choose an operation's ID, or to turn an operation into a
+            // Other clients must not be able to choose an operation's ID or to turn an operation into a
             // deletion.
             OperationOrigin::NewRequest => {
                 stored.application.operation.iter_mut().for_each(remove_controller_infos)
             }
-            // The actor has the current operation.
+            // The actor already has the current operation.
             OperationOrigin::Known => stored.application.operation = None,
         }
         Ok(StoreEvent::Applied(Box::new(stored)))
     }
 
-    /// Returns true for an operation that has its ID, or a deletion that has started.
+    /// Returns true for an operation that has an ID, and for a deletion that has started.
     fn has_running_work(object: &Object) -> bool {
         let request = |path| {
             let request = object.pointer(path)?.clone();
@@ -102,19 +103,19 @@ impl ManagedKind for ApplicationKind {
 }
 
 impl ObservedResources<ApplicationKind> {
-    /// Returns the resource with an Application's current state, or `None` if nothing has changed.
+    /// Returns the resource updated with an Application's current state, or `None` if nothing has changed.
     pub fn with_state(&mut self, key: &AppKey, application: &Application) -> Option<Object> {
         let state = self.resources.get_mut(key)?;
         let merged = merge_state(state, application);
-        // An operation requested by another client stays in the resource and isn't ours.
+        // An operation that another client requested remains in the resource and isn't Tidegate's own.
         state.operation_in_write = application.operation.as_ref().and_then(|_| operation(&merged));
         let is_news = merged != state.object;
         state.status_in_write = merged.pointer("/status").filter(|_| is_news).cloned();
         is_news.then_some(merged)
     }
 
-    /// Returns the resource with an Application's spec and metadata, or `None` if other clients have changed
-    /// the resource since the emitted version.
+    /// Returns the resource updated with an Application's spec and metadata. Returns `None` if other clients
+    /// have changed the resource since the version in the last event.
     pub fn with_spec(&self, key: &AppKey, application: &Application) -> Option<Object> {
         let state = self.resources.get(key)?;
         let desired = &application.metadata;
@@ -133,7 +134,7 @@ impl ObservedResources<ApplicationKind> {
             let value = given.pointer_mut(&format!("/metadata/{field}")).map(Value::take);
             set_field(object.metadata_mut(), field, value.as_ref());
         }
-        // These fields belong to other clients.
+        // Other clients own these fields.
         match refresh {
             Some(refresh) => object.set_annotation(REFRESH_ANNOTATION, refresh),
             None => object.remove_annotation(REFRESH_ANNOTATION),
@@ -144,7 +145,7 @@ impl ObservedResources<ApplicationKind> {
         Some(object)
     }
 
-    /// Returns a new resource that this store manages.
+    /// Returns a new resource that belongs to this store.
     pub fn new_resource(&self, application: &Application) -> serde_json::Result<Object> {
         let mut fresh = application.clone();
         (fresh.operation, fresh.status) = (None, Default::default());
@@ -164,7 +165,7 @@ fn merge_state(state: &ResourceState, application: &Application) -> Object {
     let mut merged = state.object.clone();
     let metadata = &application.metadata;
     let is_answered = !metadata.annotations.contains_key(REFRESH_ANNOTATION);
-    // A refresh request that the actor doesn't know yet is still open.
+    // If the actor hasn't received a refresh request yet, the request is still open.
     if is_answered && state.has_emitted_refresh(&metadata.resource_version) {
         state.remove_refresh::<ApplicationKind>(&mut merged);
     }
@@ -179,8 +180,8 @@ fn merge_state(state: &ResourceState, application: &Application) -> Object {
     merged
 }
 
-/// Replaces the hook finalizers, unless the resource is being deleted, because finalizers must not be added
-/// then.
+/// Replaces the hook finalizers. Does nothing if the resource is being deleted, because finalizers must not
+/// be added then.
 fn set_hook_finalizers(object: &mut Object, desired: &[String]) {
     if object.is_deleting() {
         return;
@@ -201,12 +202,13 @@ fn set_hook_finalizers(object: &mut Object, desired: &[String]) {
 
 fn stored_application(object: &Object) -> StoredApplication {
     let (mut application, problem) = parse_application(object);
-    // The condition concerns the resource, not the Application.
+    // This condition is about the resource, not about the Application.
     application.status.conditions.retain(|one| one.kind.to_string() != SHORTENED_CONDITION);
     StoredApplication { application, problem, lost_state: None }
 }
 
-/// Removes a field from a status, or a single entry if the field is a list. Returns true if it existed.
+/// Removes a field from a status. If `field` refers to an entry in a list, removes only that entry. Returns
+/// true if it existed.
 fn drop_field(object: &mut Object, field: &str) -> bool {
     let Some(path) = field.strip_prefix("status.") else { return false };
     let (name, below) = path.find(['.', '[']).map_or((path, ""), |at| path.split_at(at));
@@ -221,15 +223,15 @@ fn drop_field(object: &mut Object, field: &str) -> bool {
     status.remove(name).is_some()
 }
 
-/// Parses a resource. Also returns the reason why the result may be incomplete, if the resource is unreadable
-/// or invalid.
+/// Parses a resource. If the resource is unreadable or invalid, also returns the reason why the result may be
+/// incomplete.
 pub(crate) fn parse_application(object: &Object) -> (Application, Option<String>) {
     let read = |object: &Object| argo::read_resource::<Application>(object.as_value());
     let error = match read(object) {
         Ok(application) => return (application, None),
         Err(error) => error,
     };
-    // Another program may have written the unreadable parts of the status. They will be determined again.
+    // Another program may have written the unreadable parts of the status. They will be recomputed.
     let (mut readable, mut wrong) = (object.clone(), error.clone());
     for _ in 0..DROPPED_FIELDS_MAX {
         if !drop_field(&mut readable, &wrong.field) {

@@ -1,4 +1,4 @@
-//! Cluster with managed resources, and writes to these resources.
+//! The cluster that contains managed resources, and writes to these resources.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -12,13 +12,13 @@ use super::observed_resources::{ManagedKind, ObservedResources};
 use crate::applications::store::AppKey;
 use crate::error::ServiceError;
 
-/// Delays before resources are listed again.
+/// Delays before listing the resources again.
 pub(crate) const RELIST_DELAYS: WatchBackoff =
     WatchBackoff { min: Duration::from_millis(500), max: Duration::from_secs(60) };
-/// Maximum number of attempts to write despite conflicts.
+/// Maximum number of attempts to write a resource after conflicts.
 const WRITE_ATTEMPTS_MAX: usize = 8;
 
-/// Cluster with its managed resources.
+/// The cluster that contains the managed resources.
 #[derive(Clone)]
 pub(crate) struct ResourceClient {
     pub cluster: Arc<dyn Cluster>,
@@ -26,7 +26,7 @@ pub(crate) struct ResourceClient {
     pub scope: ManagedScope,
 }
 
-/// Written part of a resource.
+/// Part of a resource that a write changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WrittenPart {
     Resource,
@@ -37,13 +37,13 @@ pub(crate) enum WrittenPart {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WriteOutcome {
     Written,
-    /// There wasn't anything to write.
+    /// There was nothing to write.
     Unchanged,
     /// The resource no longer exists. The watch will report its deletion.
     Gone,
 }
 
-/// Returns a managed kind.
+/// Returns the managed kind.
 pub(crate) fn managed_kind<K: ManagedKind>() -> Gvk {
     Gvk::from_api_version(API_VERSION, K::KIND)
 }
@@ -57,7 +57,7 @@ impl ResourceClient {
         ServiceError::from_call(&self.destination, error)
     }
 
-    /// Returns true if the cluster has the kind.
+    /// Returns true if the cluster has the managed kind.
     pub async fn has_kind<K: ManagedKind>(&self) -> Result<bool, ServiceError> {
         let discovery = self.cluster.discover().await.map_err(|error| self.store_error(&error))?;
         let Gvk { group, version, kind } = managed_kind::<K>();
@@ -65,7 +65,7 @@ impl ResourceClient {
         Ok(info.is_some_and(|info| info.versions.contains(&version)))
     }
 
-    /// Returns the watched scopes of the kind.
+    /// Returns the scopes in which the kind is watched.
     pub fn watched_scopes<K: ManagedKind>(&self) -> Vec<Scope> {
         let of = |namespace| Scope { gvk: managed_kind::<K>(), namespace, detail: Detail::Full };
         match self.scope.namespaces.is_empty() {
@@ -74,7 +74,7 @@ impl ResourceClient {
         }
     }
 
-    /// Checks the permission to list the kind. The watch lists the resources themselves.
+    /// Checks that this process is allowed to list the kind. The watch lists the actual resources.
     pub async fn check_list_permission<K: ManagedKind>(&self) -> Result<(), ClusterError> {
         for scope in self.watched_scopes::<K>() {
             let scope = Scope { detail: Detail::Metadata, ..scope };
@@ -83,8 +83,8 @@ impl ResourceClient {
         Ok(())
     }
 
-    /// Writes a resource that `build` derives from the last observed version. Derives it again after a
-    /// conflict.
+    /// Writes a resource that `build` derives from the last observed version. After a conflict, derives it
+    /// again.
     pub async fn write<K: ManagedKind>(
         &self,
         (all, key, part): (&Mutex<ObservedResources<K>>, &AppKey, WrittenPart),

@@ -1,13 +1,15 @@
-//! Status that is shortened to fit into a resource. Long lists are cut, and a condition says by how much.
+//! Shortens a status so that it fits in a resource. Long lists are truncated, and a condition reports how
+//! many entries were dropped.
 
 use serde_json::{Value, json};
 
 /// Maximum size of a status in bytes, and maximum total size of its long lists. API servers and etcd limit a
 /// resource to 1.5 MiB, including its spec, annotations and `managedFields`.
 pub(crate) const STATUS_BYTES_MAX: usize = 900 << 10;
-/// Type of the condition for a shortened status.
+/// Type of the condition that reports a shortened status.
 pub(crate) const SHORTENED_CONDITION: &str = "StatusShortenedWarning";
-/// JSON pointer to a list, its share of the bytes in eighths, and a predicate for healthy entries.
+/// JSON pointer to a list, the list's share of the available bytes in eighths, and a function that returns
+/// true for healthy entries.
 type LongList = (&'static str, usize, fn(&Value) -> bool);
 const EIGHTHS: usize = 8;
 
@@ -15,7 +17,7 @@ const EIGHTHS: usize = 8;
 pub(crate) struct LongLists {
     /// The lists.
     pub lists: &'static [LongList],
-    /// True if the conditions have the fields `status` and `reason`.
+    /// True if the conditions have `status` and `reason` fields.
     pub has_reasons: bool,
     /// Command that shows the full status.
     pub command: &'static str,
@@ -33,7 +35,7 @@ pub(super) const APPLICATION_LISTS: LongLists = LongLists {
     command: "tidegate app get",
 };
 
-/// Shortens a status that is too large for a resource. Unhealthy entries are kept first.
+/// Shortens a status that is too large for a resource. Prefers to keep unhealthy entries.
 pub(crate) fn shorten_status(status: &mut Value, bytes_max: usize, lists: &LongLists) {
     if json_size(status) <= bytes_max {
         return;
@@ -68,7 +70,7 @@ pub(crate) fn shorten_status(status: &mut Value, bytes_max: usize, lists: &LongL
     }
 }
 
-/// Keeps as many entries as fit, in their order.
+/// Keeps as many entries as fit, in their original order.
 fn shorten_list(list: &mut Vec<Value>, most: usize, is_healthy: fn(&Value) -> bool) {
     let sizes: Vec<usize> = list.iter().map(|one| json_size(one).saturating_add(1)).collect();
     let mut left = most;
@@ -144,7 +146,7 @@ mod tests {
             |list: &[Value]| list.iter().filter(|one| !is_resource_healthy(one)).cloned().collect::<Vec<_>>();
         assert_eq!(ill(resources), ill(whole["resources"].as_array().unwrap()));
         assert_eq!(ill(resources).len(), 20);
-        // The order is kept.
+        // The order is preserved.
         let number =
             |one: &Value| one["name"].as_str().unwrap().split('-').nth(1).unwrap().parse::<u32>().unwrap();
         assert!(resources.is_sorted_by_key(number));
@@ -161,7 +163,7 @@ mod tests {
             assert!(message.contains(&part), "{part}: {message}");
         }
         assert_eq!(short["sync"], whole["sync"]);
-        // The result is deterministic, so it doesn't lead to another write.
+        // The result is deterministic, so it doesn't cause another write.
         let mut again = whole.clone();
         shorten_status(&mut again, STATUS_BYTES_MAX, &APPLICATION_LISTS);
         assert_eq!(again, short);

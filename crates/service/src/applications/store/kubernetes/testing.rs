@@ -1,4 +1,4 @@
-//! Simulated cluster with the kind Application.
+//! Simulated cluster that has the kind Application.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub async fn apply(cluster: &dyn Cluster, value: Value) -> Object {
     cluster.apply(request).await.unwrap().object
 }
 
-/// Returns a cluster without the kind.
+/// Returns a cluster that doesn't have the kind.
 pub fn cluster_without_kind() -> Arc<dyn Cluster> {
     let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
     Arc::new(SimCluster::in_memory(SimConfig::default(), clock))

@@ -33,7 +33,7 @@ fn scope_of(namespaces: &[&str]) -> ManagedScope {
     ManagedScope { namespaces, ..ManagedScope::default() }
 }
 
-/// Returns the next event of an Application.
+/// Returns the next event for an Application.
 async fn next_event(events: &mut UnboundedReceiver<StoreEvent>) -> StoreEvent {
     loop {
         match events.recv().await.unwrap() {
@@ -103,8 +103,8 @@ async fn beside_another_controller_only_labeled_applications_are_managed() {
     assert!(events.try_recv().is_err(), "kinds that were not served are not removed");
 }
 
-/// If the label is removed, the Application is handed back once its running operation has finished and its
-/// result is written.
+/// If the label is removed, the Application is released once its running operation has finished and the
+/// result has been written.
 #[tokio::test(start_paused = true)]
 async fn a_running_operation_is_managed_to_its_end_without_the_label() {
     let cluster = cluster().await;
@@ -152,13 +152,13 @@ async fn own_writes_into_the_status_emit_no_event() {
     assert_eq!(before.text("/status/sync/status"), "OutOfSync");
     assert_eq!(before.text("/spec/source/repoURL"), "./repo");
     assert!(before.pointer("/operation").is_some());
-    // Unchanged state isn't written again.
+    // Unchanged state is not written again.
     store.persist(&application).await.unwrap();
     assert_eq!(live_object(cluster.as_ref()).await, before);
     application.operation = None;
     store.persist(&application).await.unwrap();
     assert!(live_object(cluster.as_ref()).await.pointer("/operation").is_none());
-    // The first event is the change by another client.
+    // The first event reports the other client's change.
     let mut changed = live_object(cluster.as_ref()).await;
     changed.section_mut("spec").insert("project".to_owned(), json!("shop"));
     cluster.put(changed, None).await.unwrap();
@@ -166,8 +166,8 @@ async fn own_writes_into_the_status_emit_no_event() {
     assert_eq!((news.spec.project.as_str(), news.operation), ("shop", None));
 }
 
-/// If another client changes the status or removes the operation, that is emitted, and the next write
-/// restores it. The store's own writes aren't emitted.
+/// If another client changes the status or removes the operation, an event reports this, and the next write
+/// restores the state. Tidegate's own writes don't cause such events.
 #[tokio::test(start_paused = true)]
 async fn overwrites_of_the_status_by_other_clients_are_emitted() {
     let cluster = cluster().await;
@@ -212,7 +212,8 @@ async fn overwrites_of_the_status_by_other_clients_are_emitted() {
     assert_eq!(ended, (Some(ExternalTermination { operation: Some(id) }), Some("tidegate".to_owned())));
 }
 
-/// The store doesn't send a request for this, because the watched object contains the name of the client.
+/// The store doesn't need a request to determine the client, because the watched object contains the client's
+/// name.
 #[tokio::test(start_paused = true)]
 async fn the_confirming_client_is_known_as_far_as_the_cluster_reports_it() {
     let cluster = cluster().await;
@@ -245,7 +246,7 @@ async fn a_conflicting_write_loses_no_changes_of_other_clients() {
     let (store, mut events) = open_store(&cluster, scope_of(&["argocd"])).await;
     let mut application = next_applied(&mut events).await.application;
     assert_eq!(next_event_text(&mut events).await, "settled");
-    // The store doesn't know about the other client's change yet, because no event has been read since.
+    // The store hasn't noticed the other client's change yet, because no event has been read since.
     let mut theirs = live_object(cluster.as_ref()).await;
     theirs.section_mut("spec").insert("project".to_owned(), json!("shop"));
     theirs.fields_mut().insert("operation".to_owned(), json!({"sync": {"prune": true}}));
@@ -273,7 +274,7 @@ async fn a_requested_operation_is_emitted_once() {
     application =
         Application { operation: next_applied(&mut events).await.application.operation, ..application };
     assert_eq!(application.operation.as_ref().unwrap().sync.as_ref().unwrap().revision, "main");
-    // The operation gets its ID and finishes.
+    // The operation gets an ID and finishes.
     application.operation.as_mut().unwrap().set_info("id", "1");
     store.persist(&application).await.unwrap();
     application.operation = None;
@@ -285,8 +286,8 @@ async fn a_requested_operation_is_emitted_once() {
     assert_eq!((news.spec.project.as_str(), news.operation), ("shop", None));
 }
 
-/// Otherwise a client with permission to write operations could delete an Application, or take over another
-/// operation.
+/// Otherwise, a client that is only allowed to write operations could delete an Application or take over
+/// another operation.
 #[tokio::test(start_paused = true)]
 async fn other_clients_can_set_neither_the_operation_id_nor_a_deletion() {
     let cluster = cluster().await;
@@ -307,7 +308,8 @@ async fn other_clients_can_set_neither_the_operation_id_nor_a_deletion() {
     let operation = next_applied(&mut events).await.application.operation.unwrap();
     let names: Vec<&str> = operation.info.iter().map(|info| info.name.as_str()).collect();
     assert_eq!(names, ["reason"]);
-    // The operation written to the resource is ours, even if the watch is faster than the response.
+    // The operation that was written to the resource is Tidegate's own, even if the watch reports it before
+    // the response arrives.
     let mut ours = Application { operation: Some(operation), ..application };
     let prepared = ours.operation.as_mut().unwrap();
     prepared.set_info(tidegate_application::operation::ID_INFO, "0190163d8694739b9bd4d7e4a9b7d3c2");
@@ -329,7 +331,7 @@ async fn a_refresh_request_is_removed_after_the_comparison() {
     cluster.put(asks, None).await.unwrap();
     let mut application = next_applied(&mut events).await.application;
     assert_eq!(application.annotation(REFRESH_ANNOTATION), Some("hard"));
-    // The request was emitted, but the actor hasn't processed it yet.
+    // An event has reported the request, but the actor hasn't processed it yet.
     before.status.sync.get_or_insert_default().status = SyncStatusCode::OutOfSync;
     store.persist(&before).await.unwrap();
     assert_eq!(
@@ -386,7 +388,8 @@ async fn an_unreadable_application_affects_only_itself() {
     assert_eq!((now.integer("/spec/source/repoURL"), now.text("/status/sync/status")), (Some(7), "Unknown"));
 }
 
-/// Invalid fields that another program or an older version wrote into a status affect only themselves.
+/// If another program or an older version of Tidegate has written invalid fields to a status, only these
+/// fields are affected.
 #[tokio::test(start_paused = true)]
 async fn only_unreadable_fields_of_a_status_are_recomputed() {
     let deployed = |id: u64| {
@@ -425,7 +428,7 @@ async fn a_cluster_without_the_definitions_is_refused_with_instructions() {
     assert!(error.contains("does not serve Applications") && error.contains("tidegate crds"), "{error}");
 }
 
-/// Finalizers of other clients stay, including new ones.
+/// Finalizers of other clients are kept, including new ones.
 #[tokio::test(start_paused = true)]
 async fn an_application_is_deleted_and_released() {
     const OWN_FINALIZER: &str = "resources-finalizer.argocd.argoproj.io";
@@ -435,7 +438,7 @@ async fn an_application_is_deleted_and_released() {
     apply(cluster.as_ref(), manifest).await;
     let (store, mut events) = open_store(&cluster, scope_of(&["argocd"])).await;
     let mut web = next_applied(&mut events).await.application;
-    // Another client writes first.
+    // Another client writes to the resource first.
     let mut theirs = live_object(cluster.as_ref()).await;
     theirs.add_finalizer("example.com/b");
     cluster.put(theirs, None).await.unwrap();
@@ -449,7 +452,7 @@ async fn an_application_is_deleted_and_released() {
     store.release(&web).await.unwrap();
     let left = live_object(cluster.as_ref()).await;
     assert_eq!(left.finalizers().collect::<Vec<_>>(), ["example.com/a", "example.com/b"]);
-    // The resource stays until other clients have removed their finalizers.
+    // The resource remains until other clients have removed their finalizers.
     for other in ["example.com/a", "example.com/b"] {
         cluster
             .remove_finalizer(&left.key(), &managed_kind::<ApplicationKind>(), left.uid(), other, None)
@@ -480,7 +483,7 @@ async fn finalizers_for_hooks_are_written_with_the_status() {
         next_applied(&mut events).await.application.metadata.finalizers,
         ["example.com/guard", HOOK_FINALIZER]
     );
-    // Other clients remove their finalizers, and ours stay.
+    // Other clients remove their finalizers, and Tidegate's own are kept.
     let mut changed = found;
     changed.metadata_mut().insert("finalizers".to_owned(), json!([HOOK_FINALIZER]));
     cluster.put(changed, None).await.unwrap();

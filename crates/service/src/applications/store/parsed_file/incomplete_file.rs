@@ -1,5 +1,5 @@
-//! Documents that have disappeared from a file, but may return once the file is completely written. They are
-//! kept until their deletion is certain.
+//! Documents that have disappeared from a file, but may come back once the file is completely written. They
+//! are kept until it is certain that they were deleted.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -12,7 +12,7 @@ use super::super::polled_folder::absence::GRACE_PERIOD_MAX;
 use super::ParsedFile;
 use crate::applications::store::AppKey;
 
-/// Documents that have disappeared from a file, with the time of disappearance.
+/// Documents that have disappeared from a file, and when they disappeared.
 #[derive(Default)]
 pub(crate) struct MissingDocuments {
     pub applications: BTreeMap<AppKey, Instant>,
@@ -23,12 +23,12 @@ pub(crate) struct MissingDocuments {
 /// State of a file that may be incomplete.
 pub(crate) struct IncompleteFile {
     missing: MissingDocuments,
-    /// Time when the file last changed.
+    /// Time at which the file last changed.
     changed_at: Instant,
 }
 
 impl ParsedFile {
-    /// Returns the documents of one kind that are currently in the file.
+    /// Returns the file's current documents of one kind.
     pub fn present_documents<'a, K: Ord, T>(
         &'a self,
         all: &'a BTreeMap<K, T>,
@@ -38,7 +38,7 @@ impl ParsedFile {
         all.iter().filter(move |(key, _)| !lacked.is_some_and(|lacked| lacked.contains_key(*key)))
     }
 
-    /// Replaces the file's content and keeps documents that have disappeared. `doubted` is the current time.
+    /// Replaces the file's content, but keeps documents that have disappeared. `doubted` is the current time.
     /// If it is `None`, missing documents are dropped immediately.
     pub(in super::super) fn replace_incomplete_content(
         &mut self,
@@ -52,7 +52,7 @@ impl ParsedFile {
         let before = self.incomplete.take().map(|doubt| doubt.missing).unwrap_or_default();
         self.replace_content(name, content);
         if self.has_unknown_applications {
-            // An unreadable file keeps all its documents anyway.
+            // An unreadable file keeps all of its documents anyway.
             return;
         }
         let missing = MissingDocuments {
@@ -63,11 +63,11 @@ impl ParsedFile {
         let is_whole =
             missing.applications.is_empty() && missing.appsets.is_empty() && missing.projects.is_empty();
         self.incomplete = (!is_whole).then(|| Box::new(IncompleteFile { missing, changed_at: now }));
-        // Frequent writes to the rest of the file must not postpone the deletion forever.
+        // Frequent writes to other parts of the file must not postpone the deletion forever.
         self.drop_missing(|since| now.duration_since(since) >= GRACE_PERIOD_MAX);
     }
 
-    /// Drops the missing documents if the file has been unchanged for long enough. Returns true if documents
+    /// Drops the missing documents if the file has not changed for long enough. Returns true if any documents
     /// were dropped.
     pub(in super::super) fn drop_if_settled(&mut self, now: Instant, patience: Duration) -> bool {
         let is_sure = |doubt: &IncompleteFile| now.duration_since(doubt.changed_at) >= patience;
@@ -90,7 +90,7 @@ impl ParsedFile {
     }
 }
 
-/// Keeps the documents that have disappeared, and returns the times when they disappeared.
+/// Keeps the documents that have disappeared. Returns when they disappeared.
 fn keep_missing<K: Ord + Clone, T>(
     before: BTreeMap<K, T>,
     now: &mut BTreeMap<K, T>,

@@ -4,23 +4,23 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Minimum time until an absence is certain.
+/// Minimum duration before an absence is certain.
 pub(in super::super) const GRACE_PERIOD: Duration = Duration::from_millis(900);
-/// Time after which an absence is certain regardless of disturbances.
+/// Duration after which an absence is certain despite disturbances.
 pub(in super::super) const GRACE_PERIOD_MAX: Duration = Duration::from_secs(10);
 
-/// Absence of a file or document, starting with the first poll that didn't find it.
+/// Absence of a file or document since the first poll that didn't find it.
 #[derive(Default)]
 pub(super) struct Absence {
     first_missed: Option<Instant>,
-    /// Start of the absence without disturbances.
+    /// Time since which the absence has not been disturbed.
     undisturbed_since: Option<Instant>,
 }
 
 impl Absence {
-    /// Records a poll, with its start and end time, that didn't find the file or document. `is_disturbed`
-    /// means that it may still exist. Returns true if the absence is now certain: after the grace period
-    /// without disturbances, or after the maximum time.
+    /// Records a poll that didn't find the file or document, with the poll's start and end time.
+    /// `is_disturbed` means that the file or document may still exist. Returns true if the absence is now
+    /// certain: after the grace period without disturbances, or after the maximum time.
     pub fn record_missing(
         &mut self,
         (began, now): (Instant, Instant),
@@ -37,7 +37,7 @@ impl Absence {
         is_sure
     }
 
-    /// Records that the folder couldn't be observed for a while.
+    /// Records that it wasn't possible to observe the folder for a while.
     pub fn reset_undisturbed(&mut self) {
         self.undisturbed_since = None;
     }

@@ -1,4 +1,4 @@
-//! Content of a folder at a point in time.
+//! A folder's content at a point in time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use super::file_name;
 use crate::applications::store::parsed_file::FileStamp;
 
-/// Files of a folder.
+/// A folder's files.
 #[derive(PartialEq)]
 pub(super) struct FolderListing {
     pub files: BTreeMap<PathBuf, FileStamp>,
     /// Files that exist but are inaccessible.
     pub inaccessible: BTreeSet<PathBuf>,
-    /// True if a listed file no longer existed when it was accessed.
+    /// True if a listed file no longer existed when it was read.
     pub is_changing: bool,
-    /// Errors with inaccessible files and dangling links.
+    /// Errors about inaccessible files and dangling links.
     pub problems: Vec<String>,
 }
 

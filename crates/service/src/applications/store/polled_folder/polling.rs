@@ -1,4 +1,4 @@
-//! Polling of files, and removals by commands between polls.
+//! Polls files, and keeps track of files that commands remove between polls.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -12,8 +12,8 @@ use crate::applications::store::AppKey;
 /// Poll interval.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Files that commands have removed since the last poll, with their Applications. These files were definitely
-/// deleted.
+/// Files that commands have removed since the last poll, each with its Application. These files were
+/// definitely deleted.
 #[derive(Clone, Default)]
 pub(crate) struct RemovedFiles(Arc<Mutex<BTreeMap<PathBuf, AppKey>>>);
 
@@ -27,12 +27,12 @@ impl RemovedFiles {
         self.lock().insert(path, key);
     }
 
-    /// Takes the removed files for a poll.
+    /// Takes the removed files, for use in a poll.
     pub fn take(&self) -> BTreeMap<PathBuf, AppKey> {
         std::mem::take(&mut *self.lock())
     }
 
-    /// Puts back the files of a failed poll, for the next poll.
+    /// Puts the removed files back after a failed poll, for use in the next poll.
     pub fn restore(&self, removed: BTreeMap<PathBuf, AppKey>) {
         self.lock().extend(removed);
     }
@@ -43,7 +43,7 @@ impl RemovedFiles {
 pub(crate) struct PollRequests(watch::Sender<u64>);
 
 impl PollRequests {
-    /// Requests a poll. Returns the number that [`run_polling`] passes to the poll that handles the request.
+    /// Requests a poll. Returns the number that [`run_polling`] passes to the poll that fulfills the request.
     pub fn request(&self) -> u64 {
         let mut number = 0;
         self.0.send_modify(|last| {
@@ -55,7 +55,7 @@ impl PollRequests {
 }
 
 /// Polls regularly, and immediately after a change or a request. `poll` gets the number of the last request
-/// before the poll. Stops when `poll` returns false.
+/// that was made before the poll. Stops when `poll` returns false.
 pub(crate) fn run_polling<W: Send + 'static>(
     mut watcher: W,
     (mut changed, requests): (watch::Receiver<()>, &PollRequests),
@@ -80,7 +80,7 @@ pub(crate) fn run_polling<W: Send + 'static>(
     });
 }
 
-/// Waits for a notification. Never returns if the sender was dropped; regular polling continues.
+/// Waits for a notification. Never returns if the sender was dropped, so that only regular polling continues.
 async fn await_notification<T>(what: &mut watch::Receiver<T>) {
     if what.changed().await.is_err() {
         std::future::pending::<()>().await;

@@ -1,4 +1,4 @@
-//! Reports and reads of objects, in any order.
+//! Reports about objects and reads of objects, in any order.
 
 use std::collections::VecDeque;
 
@@ -8,7 +8,7 @@ use tidegate_model::Object;
 
 use super::*;
 
-/// The owners of a namespace are the owners of its objects, regardless of how objects are added and removed.
+/// A namespace's owners are the owners of its objects, no matter how objects are added and removed.
 #[test]
 fn a_namespace_has_the_owners_of_its_objects() {
     let app = |name: usize| AppKey { namespace: "argocd".to_owned(), name: format!("app-{name}") };
@@ -41,26 +41,26 @@ fn a_namespace_has_the_owners_of_its_objects() {
     assert!(index.namespaces.is_empty() && index.owners.is_empty());
 }
 
-/// Simulated object: its state in the cluster, in reports and in reads.
+/// A simulated object: its state in the cluster, in reports and in reads.
 struct Simulation {
     index: ObjectIndex,
     version: usize,
     /// Versions that will be reported later, in order.
     pending_reports: VecDeque<usize>,
-    /// Running comparison: when it started, and what it has read.
+    /// Running comparison: the time at which it started, and the version that it has read.
     running_comparison: Option<(u64, Option<usize>)>,
     /// Result of the last comparison.
     last_compared: usize,
 }
 
-/// Watchers of the object at the start.
+/// Applications that are already watching the object's kind at the start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum InitialWatcher {
-    /// The Application, which has compared the object.
+    /// The Application itself, which has compared the object.
     SameApplication,
-    /// Other Applications, with other objects of the same kind.
+    /// Other Applications with other objects of the same kind.
     OtherApplications,
-    /// No watchers.
+    /// No Application.
     NoWatcher,
 }
 
@@ -110,7 +110,7 @@ impl Simulation {
         BTreeMap::from([(ObjectKey::new("", "ConfigMap", "default", "map"), cared)])
     }
 
-    /// Changes aren't reported before the first list.
+    /// Starts the watch. No changes are reported until the first list.
     fn watch(&mut self) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let begin = || {
@@ -129,7 +129,7 @@ impl Simulation {
         self.index.watches.get(&Self::scope()).is_some_and(|watched| watched.is_working)
     }
 
-    /// Applies a read as `Watching::set` does.
+    /// Applies a read in the same way as `ClusterWatches::set_objects`.
     fn apply_read(&mut self, objects: BTreeMap<ObjectKey, TrackedObject>, since: u64) -> Option<u64> {
         let objects = match self.index.record_read(&Self::app(), objects, since) {
             Ok(all_up_to) => return all_up_to,
@@ -168,14 +168,14 @@ impl Simulation {
                 let owners = BTreeSet::from([Self::app()]);
                 self.index.record_change(&owners);
             }
-            // A watch starts, or has ended. The list at the start of the next watch includes the missed
-            // reports.
+            // A watch starts or has ended. The list at the start of the next watch includes the reports that
+            // were missed.
             (3, _) if self.index.watches.contains_key(&Self::scope()) => {
                 self.pending_reports.clear();
                 self.list();
             }
             (3, _) => {}
-            // So many other objects have changed that not all changes are stored.
+            // Too many other objects have changed for all changes to be stored.
             (4, _) => {
                 for number in 0..RECENT_CHANGES_MAX {
                     let other = ObjectKey::new("", "ConfigMap", "default", format!("other-{number}"));
@@ -193,7 +193,7 @@ impl Simulation {
 }
 
 proptest! {
-    /// For any order of changes, reports and comparisons, and for any earlier watchers: an Application
+    /// Holds for any order of changes, reports and comparisons, and for any earlier watchers. An Application
     /// without unread changes has compared the reported state, and once everything is idle, it doesn't
     /// compare again.
     #[test]
@@ -208,7 +208,7 @@ proptest! {
                 prop_assert_eq!(state_at(world.last_compared), state_at(world.version));
             }
         }
-        // Once everything is idle, the read includes all past and future reports.
+        // Once everything is idle, the read includes all reports, past and future.
         while world.running_comparison.is_some() {
             world.step(5);
         }
@@ -220,11 +220,11 @@ proptest! {
             world.step(1);
         }
         prop_assert_eq!(world.last_compared, world.version);
-        // An object that is still missing isn't reported, but the next comparison notices it. The same is
-        // true for a state that became uncertain because of many changes.
+        // If an object is still missing, no report says so, but the next comparison notices it. The same
+        // applies to a state that has become uncertain because of many changes.
         (0..3).for_each(|_| world.step(5));
         prop_assert!(world.is_idle());
-        // Nothing has changed, so the next comparison has the same result as the last one.
+        // Nothing has changed, so the next comparison has the same result as the previous one.
         let objects = world.objects(world.version);
         prop_assert!(world.apply_read(objects, world.index.clock).is_some());
     }

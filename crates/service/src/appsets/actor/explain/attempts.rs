@@ -1,4 +1,4 @@
-//! Explanations of members whose operation failed and is being retried, for the step that is waiting for
+//! Explains which members' operations have failed and are being retried, for the step that is waiting for
 //! them.
 
 use tidegate_application::operation;
@@ -11,12 +11,12 @@ use tidegate_model::OperationId;
 use super::ActorState;
 use crate::appsets::member_status::member_key;
 
-/// Maximum number of operations for which the status is queried.
+/// Maximum number of operations whose status is queried.
 const QUERIES_MAX: usize = 20;
 
 impl ActorState {
-    /// Adds the failure, the attempt number and the time of the next attempt to each member whose operation
-    /// is being retried.
+    /// Adds details to each member whose operation is being retried: the failure, the attempt number, and
+    /// when the next attempt starts.
     pub(super) async fn add_attempts(&self, view: Option<&mut RolloutView>, explanation: &mut Explanation) {
         let Some(view) = view else { return };
         let retried = view.members.iter_mut().filter_map(|one| {
@@ -36,8 +36,8 @@ impl ActorState {
         }
     }
 
-    /// Returns the running operation of a member that is being retried, or whose first attempt failed, and
-    /// the maximum number of retries.
+    /// Returns the running operation of a member that is being retried or whose first attempt failed, and its
+    /// maximum number of retries.
     fn retried_operation(&self, one: &MemberView) -> Option<(OperationId, Option<i64>)> {
         let is_at_work = one.status == MemberStatus::Progressing && one.outcome.is_none();
         let operation = one.operation.filter(|_| is_at_work)?;
@@ -50,7 +50,8 @@ impl ActorState {
     }
 }
 
-/// Returns `attempt 1 of 3 failed: it broke; attempt 2 in 40 s`, or `None` if no attempt has failed.
+/// Returns text such as `attempt 1 of 3 failed: it broke; attempt 2 in 40 s`, or `None` if no attempt has
+/// failed.
 fn describe_attempts(view: &OperationView, explained: &OfOperation, limit: Option<i64>) -> Option<String> {
     let attempt = view.retry_count.saturating_add(1);
     let all = limit.filter(|limit| *limit >= 0).map(|limit| limit.saturating_add(1));

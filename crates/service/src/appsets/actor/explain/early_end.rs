@@ -1,5 +1,5 @@
-//! Explanations of a rollout or ordered deletion that ended early: who ended it, what is left to do, and how
-//! to continue.
+//! Explains a rollout or ordered deletion that was ended early: who ended it, what remains to be done, and
+//! how to continue.
 
 use tidegate_applicationset::ownership::{Owner, owner_of};
 use tidegate_applicationset::retry::RetryAnnotation;
@@ -19,8 +19,8 @@ impl From<&RetryAnnotation> for RequestedRetry {
 }
 
 impl ActorState {
-    /// Returns the last ordered deletion if it ended early and is still relevant: some of its Applications
-    /// still exist, and nothing has started since.
+    /// Returns the last ordered deletion if it was ended early and is still relevant. It is relevant if some
+    /// of its Applications still exist and no other run has started since.
     pub(in crate::appsets::actor) fn incomplete_deletion(&self) -> Option<&State> {
         let is_newest = self.rollouts.id < self.teardowns.id;
         let is_relevant = self.is_deleting() || is_newest && self.rollouts.running.is_none();
@@ -34,14 +34,14 @@ impl ActorState {
         outcome.is_some_and(|outcome| outcome.end != End::Completed)
     }
 
-    /// Returns the Applications that were kept by the last ordered deletion.
+    /// Returns the Applications that the last ordered deletion kept.
     fn remaining_applications(&self) -> impl Iterator<Item = &Application> {
         let own =
             self.members.values().map(AsRef::as_ref).filter(|one| owner_of(&self.set, one) == Owner::AppSet);
         own.filter(|one| self.was_skipped(&one.metadata.name, &one.metadata.uid))
     }
 
-    /// Explains why an ApplicationSet that is being deleted still exists, if its ordered deletion ended
+    /// Explains why an ApplicationSet that is being deleted still exists after its ordered deletion was ended
     /// early.
     pub(in crate::appsets::actor) fn describe_incomplete_deletion(&self) -> Option<String> {
         let outcome = self.own_teardown().filter(|_| self.is_deletion_incomplete())?.outcome.as_ref()?;
@@ -52,8 +52,7 @@ impl ActorState {
         ))
     }
 
-    /// Adds the remaining Applications of an ordered deletion that ended early, and how to restart the
-    /// deletion.
+    /// Adds the remaining Applications of an ordered deletion that was ended early, and how to restart it.
     pub(super) fn add_remaining_applications(&self, state: &State, explanation: &mut Explanation) {
         let Some(teardown) = state.teardown().filter(|_| state.is_finished()) else { return };
         explanation.position = format!("the ordered deletion has ended ({})", explanation.position);
@@ -77,7 +76,7 @@ impl ActorState {
         self.describe_restart().unwrap_or_else(|| format!("`tidegate appset retry {name}` starts it again"))
     }
 
-    /// Describes a restart request and what it is waiting for.
+    /// Describes a requested restart, and what it is waiting for.
     pub(super) fn describe_restart(&self) -> Option<String> {
         let retry = self.requested_retry.as_ref()?;
         let until = match self.unresolved_since {

@@ -1,4 +1,4 @@
-//! Next action for an ApplicationSet, from its state apart from rollouts and deletions.
+//! Determines the next action for an ApplicationSet when no rollout or deletion determines it.
 
 use tidegate_applicationset::rollout::qualified_name;
 use tidegate_lifecycle::NextAction;
@@ -14,7 +14,7 @@ pub(super) struct Position<'a> {
     pub appset: &'a str,
     /// Deletions that are waiting for approval.
     pub held: Option<&'a HeldDeletions>,
-    /// True if the ApplicationSet is invalid, or its Applications couldn't be generated.
+    /// True if the ApplicationSet is invalid, or if its Applications couldn't be generated.
     pub is_invalid: bool,
     /// State of the rollout or deletion.
     pub run: Option<&'a Explanation>,

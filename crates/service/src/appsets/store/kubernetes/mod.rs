@@ -1,4 +1,4 @@
-//! ApplicationSets as resources in a Kubernetes cluster, alongside the Applications. Users write `spec` and
+//! ApplicationSets as resources in the same Kubernetes cluster as their Applications. Users write `spec` and
 //! the controller writes `status`. Generated Applications are created, updated and deleted as resources. The
 //! Kubernetes garbage collector deletes Applications after their ApplicationSet.
 
@@ -34,9 +34,9 @@ pub struct KubernetesAppSetStore {
 }
 
 impl KubernetesAppSetStore {
-    /// Opens the ApplicationSets alongside the Applications in a cluster, with the same scope. If the cluster
-    /// doesn't have the kind, there are no ApplicationSets until it is installed. If listing them is
-    /// forbidden, the watch reports that.
+    /// Opens the ApplicationSets in the same cluster and with the same scope as the given Applications. If
+    /// the cluster doesn't have the kind, there are no ApplicationSets until it is installed. If listing them
+    /// is forbidden, the watch reports this.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl KubernetesAppSetStore {
         uid: &str,
         propagation: Propagation,
     ) -> Result<Existence, ServiceError> {
-        // Without a UID, the request would delete any object with this name.
+        // Without a UID, the request would delete any object with the same name.
         if uid.is_empty() {
             return Err(ServiceError::refused(format!("{} {key} has no UID, so it is not deleted", K::NOUN)));
         }
@@ -78,7 +78,7 @@ impl KubernetesAppSetStore {
             Ok(DeleteResult::Deleting) => Ok(Existence::Exists),
             Ok(DeleteResult::Gone) => Ok(Existence::Gone),
             Err(error) if error.kind == ErrorKind::NotFound => Ok(Existence::Gone),
-            // Another object has the name, or the object was read while it was being deleted.
+            // A different object has the same name, or the object was read while it was being deleted.
             Err(error) if error.kind == ErrorKind::Conflict => self.find::<K>(key, uid).await,
             Err(error) => Err(self.client.store_error(&error)),
         }
@@ -91,8 +91,8 @@ impl KubernetesAppSetStore {
     }
 }
 
-/// Returns `Some` if ApplicationSets can't be listed with the cluster's current setup. The value is true if a
-/// person must fix the setup.
+/// Returns `Some` if the error means that ApplicationSets can't be listed with the cluster's current setup.
+/// The value is true if a person has to fix the setup.
 fn listing_refusal(kind: ErrorKind) -> Option<bool> {
     match kind {
         ErrorKind::UnknownKind => Some(false),
@@ -158,7 +158,7 @@ impl AppSetStore for KubernetesAppSetStore {
                     () = sender.closed() => return,
                 };
                 let Some((namespace, what)) = next else { return };
-                // Send while holding the lock, so that the order of events is kept.
+                // Hold the lock while sending, to preserve the order of events.
                 let mut all = lock(&all);
                 for event in watch_events(&mut all, namespace, what) {
                     if sender.send(event).is_err() {
@@ -218,7 +218,7 @@ impl AppSetStore for KubernetesAppSetStore {
         self.remove::<ApplicationSets>(&key, &set.metadata.uid, propagation).await.map(drop)
     }
 
-    /// Does nothing, because the state was the status of a deleted resource.
+    /// Does nothing, because the state was part of the deleted resource's status.
     async fn remove_state(&self, _: &AppKey) -> Result<(), ServiceError> {
         Ok(())
     }

@@ -15,7 +15,7 @@ use crate::applications::store::kubernetes::status_size::{
 use crate::applications::store::{AppKey, unreconciled_message};
 use crate::appsets::store::{AppSetEvent, StoredAppSet};
 
-/// Status fields that can be long.
+/// Status fields that may be long.
 const LONG_STATUS_FIELDS: LongLists = LongLists {
     lists: &[("/applicationStatus", 5, is_member_healthy), ("/resources", 3, is_resource_healthy)],
     has_reasons: true,
@@ -46,7 +46,7 @@ impl ManagedKind for ApplicationSets {
     ) -> Result<AppSetEvent, String> {
         let (appset, problem) = match (parse_appset(object), good.map(parse_appset)) {
             (Ok(set), _) => (set, None),
-            // Keep the previous desired state, with the current metadata and status.
+            // Keep the previous desired state, combined with the current metadata and status.
             (Err(problem), Some(Ok(before))) => {
                 let mut set = before;
                 if let Ok(metadata) = serde_json::from_value(metadata(object)) {
@@ -75,8 +75,8 @@ impl ManagedKind for ApplicationSets {
 }
 
 impl ObservedResources<ApplicationSets> {
-    /// Returns the resource with an ApplicationSet's status, or `None` if it already has that status or
-    /// belongs to a different ApplicationSet.
+    /// Returns the resource with the status of `set`. Returns `None` if the status is the same or if the
+    /// resource belongs to a different ApplicationSet.
     pub fn with_status(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let mut object = current.clone();
@@ -86,8 +86,8 @@ impl ObservedResources<ApplicationSets> {
         (object != *current).then_some(object)
     }
 
-    /// Returns the resource with the engine's finalizer set as in an ApplicationSet, and without the handled
-    /// refresh annotation. Returns `None` if nothing changes or the resource belongs to a different
+    /// Returns the resource with the engine's finalizer as in `set`, and without the refresh annotation that
+    /// was handled. Returns `None` if nothing changes or if the resource belongs to a different
     /// ApplicationSet.
     pub fn with_finalizer(&self, key: &AppKey, set: &ApplicationSet) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
@@ -99,8 +99,8 @@ impl ObservedResources<ApplicationSets> {
         (object != *current).then_some(object)
     }
 
-    /// Returns the resource with these annotations set as in an ApplicationSet, or `None` if nothing changes
-    /// or the resource belongs to a different ApplicationSet.
+    /// Returns the resource with the annotations in `names` as in `set`. Returns `None` if nothing changes or
+    /// if the resource belongs to a different ApplicationSet.
     pub fn with_annotations(&self, key: &AppKey, set: &ApplicationSet, names: &[&str]) -> Option<Object> {
         let current = self.object(key).filter(|object| is_same_appset(object, set))?;
         let mut object = current.clone();
@@ -122,7 +122,7 @@ fn metadata(object: &Object) -> Value {
     object.pointer("/metadata").cloned().unwrap_or_default()
 }
 
-/// Removes nulls, because Kubernetes 1.20 can return null for an empty string.
+/// Removes nulls, because Kubernetes 1.20 may return null instead of an empty string.
 fn without_nulls(value: &mut Value) {
     match value {
         Value::Object(fields) => {
@@ -140,13 +140,13 @@ fn parse_appset(object: &Object) -> Result<ApplicationSet, String> {
     let read = |object: &Object| argo::read_resource::<ApplicationSet>(object.as_value());
     let error = match read(&object) {
         Ok(mut set) => {
-            // This condition concerns the resource, not the ApplicationSet.
+            // This condition is about the resource, not about the ApplicationSet.
             set.status.conditions.retain(|one| one.kind != SHORTENED_CONDITION);
             return Ok(set);
         }
         Err(error) => error,
     };
-    // Another program may have written the status. It is computed from scratch.
+    // Another program may have written the status. It is recomputed from scratch.
     object.fields_mut().remove("status");
     read(&object).map_err(|_| error.to_string())
 }

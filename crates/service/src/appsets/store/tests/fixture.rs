@@ -26,7 +26,7 @@ pub enum StoreBackend {
     Cluster(Arc<dyn Cluster>),
 }
 
-/// Stores of one process.
+/// The stores of one process.
 pub struct OpenStores {
     pub sets: Arc<dyn AppSetStore>,
     pub events: UnboundedReceiver<AppSetEvent>,
@@ -68,8 +68,8 @@ pub async fn apply_object(cluster: &dyn Cluster, value: Value) -> Object {
     cluster.apply(request).await.unwrap().object
 }
 
-/// Installs the engine's own definitions: ApplicationSets with a status subresource, Applications without. If
-/// `is_apart` is false, neither has the subresource.
+/// Installs the engine's own definitions. ApplicationSets have a status subresource, and Applications don't.
+/// If `is_apart` is false, neither kind has the subresource.
 pub async fn cluster_with_definitions(is_apart: bool) -> SimCluster {
     let clock = Clock::tokio(Timestamp::from_millis(1_700_000_000_000));
     let cluster = SimCluster::in_memory(SimConfig::default(), clock);
@@ -129,7 +129,7 @@ impl StoreBackend {
         folder.path().join("apps").join(name)
     }
 
-    /// Writes an ApplicationSet as a user would.
+    /// Writes an ApplicationSet in the same way as a user.
     pub async fn write_appset(&self, set: Value) {
         match self {
             Self::Folder(_) => self.write_file("fleet.yaml", &set.to_string()),
@@ -137,7 +137,7 @@ impl StoreBackend {
         }
     }
 
-    /// Replaces a file as editors do.
+    /// Replaces a file in the same way as an editor.
     pub fn write_file(&self, name: &str, content: &str) {
         let path = self.file_path(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

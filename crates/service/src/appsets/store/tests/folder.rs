@@ -41,7 +41,7 @@ async fn a_vanished_document_starts_a_deletion_that_is_not_withdrawn() {
     assert!(matches!(open.events.recv().await.unwrap(), AppSetEvent::Gone(_)));
     let another = open.next_appset().await.appset;
     assert_ne!(another.metadata.uid, set.metadata.uid);
-    // Only an ApplicationSet that is being deleted can be forgotten.
+    // State can only be removed for an ApplicationSet that is being deleted.
     open.sets.remove_state(&AppKey::of_appset(&set)).await.unwrap();
     assert_eq!(backing.open().await.next_appset().await.appset.metadata.uid, another.metadata.uid);
     // The document was removed while no process was running.
@@ -83,7 +83,7 @@ async fn an_unreadable_document_is_never_a_deletion() {
     let StoredAppSet { appset, problem, .. } = open.next_appset().await;
     assert!(appset.metadata.deletion_timestamp.is_none() && appset.metadata.uid == uid);
     assert!(problem.unwrap().contains("the document is not in any readable file"));
-    // The same is true for a new process.
+    // The same applies to a new process.
     let mut again = backing.open().await;
     assert!(again.next_appset().await.appset.metadata.deletion_timestamp.is_none());
     // The folder is temporarily missing.
@@ -177,7 +177,7 @@ async fn an_application_of_the_folder_wins_over_a_generated_one() {
     };
     assert_eq!(stored.application.spec.project, "of-its-author");
     assert!(stored.problem.unwrap().contains("the one in the folder takes precedence"));
-    // Deletions by the ApplicationSet don't affect the user's own Application.
+    // If the ApplicationSet deletes Applications, this doesn't affect the user's own Application.
     let key = AppKey::of(&created);
     open.sets.delete_application(&key, &created.metadata.uid).await.unwrap();
     let now = open.next_application().await;
@@ -223,7 +223,7 @@ async fn only_an_appset_alone_in_its_file_is_removed_from_the_folder() {
     assert_eq!(deleting.metadata.finalizers, ["orphan"]);
 }
 
-/// File system of a process that is killed before one of its changes and doesn't change anything afterwards.
+/// Disk of a process that is killed before one of its changes. It doesn't make any further changes.
 #[derive(Debug)]
 struct CrashingDisk(AtomicUsize);
 
@@ -272,7 +272,7 @@ async fn a_deletion_is_complete_or_absent_after_a_crash_at_any_point() {
             fs::create_dir_all(&apps).unwrap();
             fs::create_dir_all(folder.path().join("state")).unwrap();
             fs::write(apps.join("fleet.yaml"), sample_appset().to_string()).unwrap();
-            // The ApplicationSet is known before it is deleted.
+            // The ApplicationSet has been loaded before it is deleted.
             let store = FolderStore::open(&apps, state("applications"), state("generated")).unwrap();
             let sets = FolderAppSetStore::open(&store, known.clone());
             let set = first_certain_appset(&sets).await;

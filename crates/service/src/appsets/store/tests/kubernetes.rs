@@ -1,4 +1,4 @@
-//! ApplicationSets as resources of a cluster.
+//! ApplicationSets as resources in a cluster.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,7 +33,7 @@ async fn generated_applications_get_the_label_by_which_they_are_managed() {
     assert_eq!(open.sets.own_labels(), [MANAGED_LABEL]);
     open.sets.create(&sample_application("dev")).await.unwrap();
     let mut created = open.next_application().await;
-    // The generated Application doesn't have the label, but the label stays.
+    // The generated Application doesn't have the label, but the label is kept.
     created.metadata.labels.remove(MANAGED_LABEL);
     created.spec.project = "shop".into();
     assert_eq!(open.sets.update(&created).await.unwrap(), WriteResult::Done);
@@ -59,7 +59,7 @@ async fn concurrent_changes_of_others_to_an_application_are_preserved() {
     let now = open.next_application().await;
     assert_eq!(now.annotation("notified.notifications.argoproj.io"), Some("once"));
     assert_eq!(now.spec.project, "default");
-    // The ApplicationSet controller doesn't write or remove refresh requests.
+    // The ApplicationSet controller neither writes nor removes refresh requests.
     let mut theirs = backing.live_object("Application", "dev").await;
     theirs.set_annotation(refresh::REFRESH_ANNOTATION, "hard");
     cluster.put(theirs, None).await.unwrap();
@@ -117,7 +117,7 @@ async fn a_cluster_without_the_definition_has_no_appsets_until_it_has_it() {
     assert_eq!(open.next_appset().await.appset.metadata.name, "fleet");
 }
 
-/// Statuses that a server can return or that another program may have written.
+/// These are statuses that a server may return or that another program may have written.
 #[tokio::test(start_paused = true)]
 async fn an_unreadable_status_has_no_other_effect() {
     for (status, messages) in [

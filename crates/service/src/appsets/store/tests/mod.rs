@@ -1,4 +1,4 @@
-//! Behavior common to all ApplicationSet stores, and behavior specific to each.
+//! Behavior that all ApplicationSet stores have in common, and behavior that is specific to each store.
 
 mod fixture;
 mod folder;
@@ -33,7 +33,7 @@ async fn an_appset_is_reported_and_its_state_survives() {
         backing.write_appset(changed).await;
         appset.status.conditions[0].message = "second".to_owned();
         open.sets.write_status(&appset).await.unwrap();
-        // This is the only event, because the engine's own status writes aren't reported.
+        // There is no other event, because the engine's own status writes aren't reported.
         let news = open.next_appset().await.appset;
         assert!(news.spec.go_template);
         assert_eq!(news.metadata.uid, appset.metadata.uid);
@@ -41,7 +41,7 @@ async fn an_appset_is_reported_and_its_state_survives() {
         let known = again.next_appset().await.appset;
         assert_eq!((&known.metadata.uid, &known.status), (&appset.metadata.uid, &appset.status));
         assert!(known.spec.go_template);
-        // A recreated ApplicationSet with the same name is a different one.
+        // An ApplicationSet that was deleted and created again with the same name is a different one.
         let other = ApplicationSet {
             metadata: ObjectMeta { uid: "other".into(), ..appset.metadata.clone() },
             ..appset
@@ -113,7 +113,7 @@ async fn an_unreadable_appset_keeps_its_previous_state() {
         let problem = problem.unwrap();
         assert!(problem.contains("its last valid version remains in effect"), "{problem}");
         assert_eq!((spec_value(&appset), &appset.metadata.uid), (spec_value(&before), &before.metadata.uid));
-        // The ApplicationSet is used again as soon as it is fixed, and keeps its identity.
+        // The ApplicationSet is used again as soon as it is fixed. It keeps its identity.
         let mut mended = sample_appset();
         mended["spec"]["goTemplate"] = json!(true);
         backing.write_appset(mended).await;
@@ -162,7 +162,7 @@ async fn an_application_is_created_once_and_managed() {
         let key = AppKey::of(&created);
         assert_eq!(open.sets.application_existence(&key, &metadata.uid).await.unwrap(), Existence::Exists);
         assert_eq!(open.sets.application_existence(&key, "another").await.unwrap(), Existence::Gone);
-        // The next process finds the Application too.
+        // The next process also finds the Application.
         assert_eq!(backing.open().await.next_application().await.metadata.uid, metadata.uid);
     }
 }
@@ -173,7 +173,7 @@ async fn only_the_observed_version_is_changed_and_never_its_status() {
         let mut open = backing.open().await;
         open.sets.create(&sample_application("dev")).await.unwrap();
         let application = open.next_application().await;
-        // Frequent status writes do not count as changes.
+        // Frequent status writes are not treated as changes.
         let mut unchanged = application.clone();
         unchanged.status.sync.get_or_insert_default().status = SyncStatusCode::Synced;
         unchanged.operation = Some(OperationRequest::default());
@@ -191,7 +191,7 @@ async fn only_the_observed_version_is_changed_and_never_its_status() {
             (&desired.metadata.labels, &desired.metadata.finalizers)
         );
         assert_ne!(now.metadata.resource_version, application.metadata.resource_version);
-        // An update based on the earlier state.
+        // This update is based on the previous state.
         let late = open
             .sets
             .update(&Application { spec: application.spec.clone(), ..desired.clone() })
@@ -201,7 +201,7 @@ async fn only_the_observed_version_is_changed_and_never_its_status() {
         let known = backing.open().await.next_application().await;
         assert_eq!((known.spec.project.as_str(), &known.status), ("shop", &unchanged.status));
         assert_eq!(known.operation, unchanged.operation);
-        // A missing Application, or a different one with the same name.
+        // Neither a missing Application nor a different one with the same name is updated.
         for name in ["dev", "none"] {
             let mut none = now.clone();
             (none.metadata.name, none.metadata.uid) = (name.into(), "another".into());
@@ -283,10 +283,10 @@ async fn the_deletion_of_an_appset_is_read_past_the_cache() {
         open.next_appset().await;
         assert!(!open.sets.is_being_deleted(&set).await.unwrap());
         open.sets.delete(&set, false).await.unwrap();
-        // No event has reported the deletion yet.
+        // At this point, no event has reported the deletion.
         assert!(open.sets.is_being_deleted(&set).await.unwrap());
-        // An ApplicationSet with another UID doesn't count, and an ApplicationSet that no longer exists isn't
-        // being deleted.
+        // An ApplicationSet with a different UID is ignored, and an ApplicationSet that no longer exists
+        // isn't being deleted.
         let other = ApplicationSet {
             metadata: ObjectMeta { uid: "other".into(), ..set.metadata.clone() },
             ..set.clone()
@@ -300,7 +300,7 @@ async fn the_deletion_of_an_appset_is_read_past_the_cache() {
     }
 }
 
-/// An Application's owner and annotation are stored as given. The annotation identifies an Application that
+/// An Application's owner and annotation are stored unchanged. The annotation identifies an Application that
 /// has lost its owner.
 #[tokio::test(start_paused = true)]
 async fn an_application_keeps_its_annotation_when_its_owner_is_removed() {

@@ -1,4 +1,4 @@
-//! Writes to unchanged Applications of managed ApplicationSets, according to the cluster's audit log.
+//! Checks in the cluster's audit log that unchanged Applications of managed ApplicationSets aren't written.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -38,7 +38,7 @@ fn member_name(at: usize) -> String {
 }
 
 impl Environment {
-    /// Creates an ApplicationSet whose members each have their own folder and don't sync automatically.
+    /// Creates an ApplicationSet. Each of its members has its own folder and doesn't sync automatically.
     async fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let repository = folder.path().join("repo");
@@ -74,7 +74,7 @@ impl Environment {
         Self { sim, folder, engine, applications, sets }
     }
 
-    /// Writes the ApplicationSet as a user would, with a label for each member.
+    /// Writes the ApplicationSet in the same way as a user, with a label for each member.
     async fn write_appset(&self, label: impl Fn(usize) -> String) {
         let element = |at: usize| json!({"name": member_name(at), "label": label(at)});
         let set = json!({
@@ -99,8 +99,8 @@ impl Environment {
         Some(serde_json::from_value(found.as_value().clone()).unwrap())
     }
 
-    /// Waits until a member has this label, has been compared, and its stored state matches the published
-    /// state.
+    /// Waits until a member has the given label, has been compared, and has a stored state that matches the
+    /// published state.
     async fn await_quiet(&self, at: usize, label: &str) {
         let key = AppKey { namespace: "argocd".to_owned(), name: member_name(at) };
         let is_quiet = async || {
@@ -126,7 +126,7 @@ impl Environment {
         }
     }
 
-    /// Returns the Applications that were written since then.
+    /// Returns the Applications that have been written since `since`.
     fn written_applications(&self, since: usize) -> Vec<String> {
         let audit = self.sim.audit().split_off(since);
         audit.into_iter().filter(|one| one.kind == "Application").map(|one| one.name).collect()
@@ -146,8 +146,8 @@ async fn unchanged_applications_are_not_written() {
     for at in 0..MEMBER_COUNT {
         environment.await_quiet(at, "first").await;
     }
-    // Each round generates and compares all members. One member changes, and the previously changed one
-    // changes back.
+    // In each round, all members are generated and compared. One member changes, and the member that changed
+    // before changes back.
     for (round, changed) in [(0, [7, 7]), (1, [21, 7]), (2, [7, 21])] {
         let before = environment.sim.audit().len();
         let label = format!("round-{round}");
