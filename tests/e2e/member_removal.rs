@@ -146,7 +146,8 @@ fn a_command_approves_held_deletions() {
     };
     let ran = approve("3c1fb9a27b1e", 4);
     assert!(
-        ran.err.contains("no deletions of ApplicationSet argocd/fleet are waiting for approval"),
+        ran.err
+            .contains("no deletions of Applications of ApplicationSet argocd/fleet are waiting for approval"),
         "{ran:?}"
     );
     let repository = appset.bench.path().join("apps/repo");

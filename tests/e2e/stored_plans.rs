@@ -94,7 +94,7 @@ fn a_plan_is_found_by_its_hash_and_sealed_in_the_state_directory() {
     assert!(!files_containing(&bench.path().join("state/plans"), &hash[..12]).is_empty());
     assert_eq!(files_containing(&bench.state(), SECRET), Vec::<String>::new(), "sealed");
     for (wrong, text) in [
-        ("0123456789", "there is no plan 0123456789: no plan with this prefix is stored in "),
+        ("0123456789", "cannot find plan 0123456789: no plan with this prefix is stored in "),
         (&hash[..5], "at least the first 6 digits of the hash"),
         ("nothing.plan", "there is no file nothing.plan; "),
     ] {

@@ -60,7 +60,7 @@ pub struct ExplanationDocument {
     /// approvals. `None` if the operation created its own plan.
     #[serde(default)]
     pub plan: Option<String>,
-    /// Decisions about individual tasks during the operation, with who made each one and why.
+    /// Decisions about individual tasks during the operation, including who made each one and why.
     #[serde(default)]
     pub overrides: Vec<String>,
     /// The next wave or attempt.

@@ -110,7 +110,7 @@ pub enum ServiceError {
         message: String,
     },
     /// No stored plan matches.
-    #[error("there is no plan {text}: {why}")]
+    #[error("cannot find plan {text}: {why}")]
     UnknownPlan {
         /// Text that the user entered.
         text: String,

@@ -23,8 +23,8 @@ const LOG_KEY_VARIABLE: &str = "TIDEGATE_LOG_KEY";
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 const LOCK_RETRY_DELAY: Duration = Duration::from_millis(25);
 
-/// Function that returns true if a process is listening on a control socket. If no process is listening, a
-/// command holds the lock on the state directory.
+/// Function that returns true if a process is listening on a control socket. If the state
+/// directory is locked but no process is listening, a short-lived command holds the lock.
 pub type ProcessQuery = for<'a> fn(&'a Path) -> BoxFuture<'a, Result<bool, ServiceError>>;
 
 /// Opens the log. If a read-only command holds the lock, waits briefly. Doesn't wait for a running process,

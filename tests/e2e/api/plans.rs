@@ -114,7 +114,7 @@ fn a_plan_waits_for_its_approvers_and_is_executed_once() {
     let advice = |token| approve(&api, &first, token).json(403)["hint"].as_str().unwrap().to_owned();
     assert!(advice(OPERATOR).contains("approvers in the message"), "{}", advice(OPERATOR));
     assert!(advice(READER).contains("with the required role"), "{}", advice(READER));
-    assert_response(&approve(&api, "0123456789abcdef", OTHER), 404, "there is no plan");
+    assert_response(&approve(&api, "0123456789abcdef", OTHER), 404, "cannot find plan");
     assert_response(&approve(&api, &first[..5], OTHER), 404, "use at least the first 6");
     fs::write(fleet.bench.path().join("token"), OTHER).unwrap();
     let url = format!("http://{}", api.address);
@@ -244,7 +244,7 @@ fn a_plan_shows_its_changes_and_no_other_differences() {
         assert!(ran.code() == 1 && ran.out.contains("frontend:2.0"), "{}", ran.out);
         assert!(!ran.out.contains("frontend:3.0") && !ran.out.contains(SECRET), "{}", ran.out);
         let none = fleet.bench.run(&[&["app", "diff", "frontend", "--plan", "0123456789"], way].concat());
-        assert!(none.code() == 2 && none.err.contains("there is no plan"), "{}", none.err);
+        assert!(none.code() == 2 && none.err.contains("cannot find plan"), "{}", none.err);
     }
     let shown = fleet.bench.run(&["app", "plan", "frontend", &hash[..12]]);
     assert!(
@@ -344,7 +344,7 @@ fn a_plan_made_here_or_elsewhere_is_executed_unchanged() {
         let shown: Value = serde_json::from_str(&shown.out).unwrap();
         assert_eq!(shown, api.get(&format!("/api/v1/plans/{hash}")));
         let other = run(&["app", "plan", "backend", &hash[..12]], is_there);
-        assert!(other.code() != 0 && other.err.contains("there is no plan"), "{}", other.err);
+        assert!(other.code() != 0 && other.err.contains("cannot find plan"), "{}", other.err);
         assert!(!other.err.contains("try again"), "nothing is wrong with the service: {}", other.err);
         // The plan doesn't need an approval.
         let needless = run(&["app", "approve", "frontend", &hash[..12]], is_there);

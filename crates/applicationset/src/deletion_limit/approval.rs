@@ -30,7 +30,7 @@ pub struct DeletionApproval {
 pub enum DeletionApprovalRefusal {
     /// No deletions are blocked.
     #[error(
-        "no deletions of ApplicationSet {0} are waiting for approval; `tidegate appset explain {0}` shows its state"
+        "no deletions of Applications of ApplicationSet {0} are waiting for approval; `tidegate appset explain {0}` shows its state"
     )]
     NothingBlocked(String),
     /// The approval is for different deletions than those that are blocked.
@@ -46,7 +46,7 @@ pub enum DeletionApprovalRefusal {
         held: Box<DeletionsBlocked>,
     },
     /// The approval can't be serialized.
-    #[error("cannot record the approval of the deletions of ApplicationSet {0}: {1}")]
+    #[error("cannot record the approval to delete Applications of ApplicationSet {0}: {1}")]
     NotSerializable(String, String),
 }
 

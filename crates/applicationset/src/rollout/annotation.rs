@@ -21,7 +21,7 @@ pub enum InvalidRolloutAnnotation {
     #[error("the annotation {ROLLOUT_ANNOTATION} cannot be parsed: {0}")]
     Unreadable(String),
     /// A step doesn't exist or is specified twice.
-    #[error("the annotation {ROLLOUT_ANNOTATION}: step {step} {problem}")]
+    #[error("annotation {ROLLOUT_ANNOTATION}: step {step} {problem}")]
     Step {
         /// Number of the step.
         step: usize,
@@ -30,7 +30,7 @@ pub enum InvalidRolloutAnnotation {
     },
     /// A duration is invalid.
     #[error(
-        "the annotation {ROLLOUT_ANNOTATION}: invalid {field} {text:?}: use a number and a unit, such as 10m"
+        "annotation {ROLLOUT_ANNOTATION}: invalid {field} {text:?}: use a number and a unit, such as 10m"
     )]
     Duration {
         /// Name of the field.

@@ -127,11 +127,7 @@ fn an_invalid_limit_blocks_deletions() {
         );
         assert_eq!(describe_changes(&done), "", "{text:?}");
         let failure = done.failure().unwrap();
-        assert!(
-            failure.message.starts_with("the annotation tidegate.dev/max-deletions"),
-            "{}",
-            failure.message
-        );
+        assert!(failure.message.starts_with("annotation tidegate.dev/max-deletions"), "{}", failure.message);
     }
     // A deleted ApplicationSet deletes all of its Applications.
     let mut going = appset_with_annotations(&[("max-deletions", "0")]);
@@ -202,7 +198,9 @@ fn a_command_approves_only_blocked_deletions() {
     let well = changes(&limited, &output_without(2), &there);
     let refused = with_approval(&limited, &well.problems, &approval_of(&token)).unwrap_err().to_string();
     assert!(
-        refused.starts_with("no deletions of ApplicationSet argocd/fleet are waiting for approval"),
+        refused.starts_with(
+            "no deletions of Applications of ApplicationSet argocd/fleet are waiting for approval"
+        ),
         "{refused}"
     );
 }

@@ -81,8 +81,8 @@ fn stateful_set_defaults(object: &Object) -> Value {
     defaults
 }
 
-/// Returns the defaults for a Job. A Job with a parallelism but without completions is a work queue: it is
-/// complete as soon as one pod succeeds.
+/// Returns the defaults for a Job. A Job that sets `parallelism` but not `completions` is a work queue: it
+/// is complete as soon as one pod succeeds.
 fn job_defaults(object: &Object) -> Value {
     let spec = match (object.pointer("/spec/completions"), object.pointer("/spec/parallelism")) {
         (None, Some(_)) => json!({"backoffLimit": 6, "suspend": false}),

@@ -162,7 +162,7 @@ pub(crate) fn deletion_blocker(what: &str) -> String {
     if what.is_empty() { String::new() } else { format!("waits for {what}") }
 }
 
-/// Message if a namespace that the operation writes to was lost.
+/// Returns the message for a namespace that was deleted or recreated while the operation was writing to it.
 pub(crate) fn namespace_lost_message(name: &str, loss: Loss) -> String {
     let what = loss.describe(name);
     match loss {
@@ -178,7 +178,7 @@ pub(crate) fn namespace_lost_message(name: &str, loss: Loss) -> String {
     }
 }
 
-/// Message if a namespace was lost before the operation had written to it.
+/// Returns the message for a namespace that was deleted or recreated before the operation wrote to it.
 pub(crate) fn namespace_lost_early_message(name: &str, loss: Loss) -> String {
     let when = if loss == Loss::Terminating { " when it is gone" } else { "" };
     format!("{}, and this operation writes objects to it; sync again{when}", loss.describe(name))

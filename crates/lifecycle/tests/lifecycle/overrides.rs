@@ -693,7 +693,7 @@ fn a_rejected_override_describes_the_current_state() {
             "Deployment shop/same is unchanged, so there is nothing to do",
             "Deployment shop/a is running; only a task that failed, waits for a retry or was skipped can be retried",
             "ConfigMap shop/last waits for its wave; only a task that failed, waits for a retry or was skipped can be retried",
-            "a reason is required to skip a task or wave",
+            "a reason is required before a task or wave can be skipped",
             "ConfigMap shop/last was already skipped by ann (why)",
         ]
     );

@@ -34,7 +34,7 @@ pub(crate) struct OperationMetrics {
 #[derive(Default)]
 struct OperationProgress {
     started_at: Timestamp,
-    /// Time of the newest event so far. Some events don't have a time of their own.
+    /// Time of the newest event so far. Some events have no timestamp.
     last_event_at: Timestamp,
     wave: Option<(WaveName, Timestamp)>,
     phase: Option<(Phase, Timestamp)>,

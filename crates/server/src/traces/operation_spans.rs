@@ -206,7 +206,7 @@ impl SpanBuilder {
         }
     }
 
-    /// Ends spans that don't have a time of their own.
+    /// Ends the spans whose events have no timestamp, at the time of the current event.
     fn end_untimed_spans(&mut self) {
         for span in std::mem::take(&mut self.untimed_spans) {
             if let Some(span) = self.spans.get_mut(span) {

@@ -107,7 +107,7 @@ pub struct RunDetails {
     pub deletion: Option<TeardownView>,
     /// Explanation of what the run is waiting for. `None` once it has finished.
     pub explanation: Option<fleet::Explanation>,
-    /// Decisions that people made (approve, skip, retry, pause, resume, terminate), with who made each one,
+    /// Decisions that people made (approve, skip, retry, pause, resume, terminate), including who made each one,
     /// when and why.
     pub decisions: Vec<RunEvent>,
     /// Waits with their start and end times.

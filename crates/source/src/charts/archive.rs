@@ -31,7 +31,7 @@ pub(crate) struct Archive {
 }
 
 impl Archive {
-    /// Unpacks a packed chart (`.tgz`). Paths are relative to the chart.
+    /// Unpacks a packaged chart (`.tgz`). Paths are relative to the chart.
     pub fn unpack(name: String, packed: &[u8]) -> Result<Self, Problem> {
         let unpacked = inflate(packed, UNPACKED_BYTES_MAX)?;
         let mut files = BTreeMap::new();

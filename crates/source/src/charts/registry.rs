@@ -144,7 +144,7 @@ impl Registry<'_> {
         Err(Problem::new("the registry's list of tags has too many pages"))
     }
 
-    /// Returns the packed chart that the manifest of a version refers to, after verifying its digest.
+    /// Returns the packaged chart that the manifest of a version refers to, after verifying its digest.
     pub fn fetch_archive(&self, version: &str) -> Result<Vec<u8>, Problem> {
         let (base, name) = (self.base(), self.name());
         let tag = version.replace('+', "_");

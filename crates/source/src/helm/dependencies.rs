@@ -21,11 +21,11 @@ use crate::{SourceError, version_constraints};
 
 /// Folder for a chart's dependencies.
 pub(super) const DEPENDENCIES_FOLDER: &str = "charts";
-/// File extension of a packed chart.
+/// File extension of a packaged chart.
 pub(super) const PACKED_EXTENSION: &str = ".tgz";
 /// Maximum number of dependencies of a chart.
 const CHARTS_MAX: usize = 100;
-/// Maximum total size, in bytes, of the packed charts that are fetched for one chart.
+/// Maximum total size, in bytes, of the packaged charts that are fetched for one chart.
 const BYTES_MAX: u64 = 64 << 20;
 /// Scheme of a folder in the same repository.
 const LOCAL_SCHEME: &str = "file://";
@@ -168,7 +168,7 @@ impl Dependencies {
         Ok(())
     }
 
-    /// Fetches the packed charts. The caller must not be using the source repository at the same time.
+    /// Fetches the packaged charts. The caller must not be using the source repository at the same time.
     pub fn fetch(
         &mut self,
         chart: &str,
@@ -267,7 +267,7 @@ impl Dependencies {
         Ok(())
     }
 
-    /// Writes the packed charts to the chart's dependency folder in a working folder. Their content must have
+    /// Writes the packaged charts to the chart's dependency folder in a working folder. Their content must have
     /// been checked beforehand, because Helm unpacks them again.
     pub fn write_packed(
         &self,
@@ -344,7 +344,7 @@ fn missing_names<'d>(
     Ok(missing)
 }
 
-/// Returns the name of a packed chart, based on its file name or its content.
+/// Returns the name of a packaged chart, based on its file name or its content.
 fn packed_chart_name(
     files: &dyn FileAccess,
     path: &str,

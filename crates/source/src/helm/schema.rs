@@ -1,5 +1,5 @@
 //! JSON schemas of charts. Helm follows references in schemas to local files and servers. All schemas,
-//! including those in packed charts, are therefore checked before Helm reads them.
+//! including those in packaged charts, are therefore checked before Helm reads them.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -16,7 +16,7 @@ const SCHEMA_FILE: &str = "values.schema.json";
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 /// Keywords whose values are data rather than schemas, unless a reference points to them.
 const DATA_KEYWORDS: [&str; 5] = ["default", "examples", "example", "const", "enum"];
-/// Maximum nesting of packed charts.
+/// Maximum nesting of packaged charts.
 const DEPTH_MAX: usize = 4;
 /// Keywords that refer to other schemas.
 const REFERENCE_KEYWORDS: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];

@@ -178,8 +178,8 @@ impl FetchedTree {
         self.repository.0.with_reader_and_lfs((&self.commit, self.has_lfs), &making.limits, using)
     }
 
-    /// Returns the files to write in place of a repository file, at a path below a folder of the working
-    /// folder.
+    /// Returns the files to write in place of the repository file at `path`, relative to `root`, a subfolder of
+    /// the working folder.
     pub fn replacement_files(
         &self,
         root: &str,

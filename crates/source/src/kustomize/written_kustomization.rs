@@ -45,7 +45,8 @@ impl KustomizationEdit {
         self.entries.insert(entry, fetched);
     }
 
-    /// Returns the files to write for a kustomization, at a path below a folder of the working folder.
+    /// Returns the files to write for the kustomization at `path`, relative to `root`, a subfolder of the working
+    /// folder.
     pub fn files_to_write(&self, root: &str, path: &str) -> Vec<OutputFile> {
         let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
         let up = "../".repeat(path_segments(root).chain(path_segments(folder)).count());

@@ -179,7 +179,7 @@ impl DependencyFetcher {
         Ok(file.content()?)
     }
 
-    /// Returns the packed chart of a dependency, and its version.
+    /// Returns the packaged chart of a dependency, and its version.
     pub(crate) fn fetch_chart(&self, source: &ApplicationSource) -> Result<(String, Vec<u8>), FetchRefusal> {
         let url = source.repo_url.as_str();
         let address = self.address_for_project(Address::parse_chart(url, &source.chart)?);

@@ -22,7 +22,7 @@ pub(super) fn decide(
     now: Timestamp,
 ) -> Result<Vec<OperationEvent>, Rejection> {
     if what.counts_as_done() && text.reason.trim().is_empty() {
-        return Err(Rejection::ReasonRequired(what.verb()));
+        return Err(Rejection::ReasonRequired(what.past_participle()));
     }
     let tasks = select_tasks(operation, what, scope).map_err(Rejection::NothingToOverride)?;
     let event = |task| OperationEvent::Overridden {

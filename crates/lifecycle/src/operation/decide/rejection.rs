@@ -55,6 +55,6 @@ pub enum Rejection {
     #[error("{0}")]
     NothingToOverride(String),
     /// Skipping a task or marking it as done requires a reason.
-    #[error("a reason is required to {0} a task or wave")]
+    #[error("a reason is required before a task or wave can be {0}")]
     ReasonRequired(&'static str),
 }
