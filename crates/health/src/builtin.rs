@@ -14,12 +14,12 @@ pub(crate) use engine::{RowAssessment, assess_row};
 pub(crate) use row::{EvidenceKind, HealthRow};
 
 const FILES: [(&str, &str); 6] = [
-    ("delivery", include_str!("rows/delivery.rows")),
-    ("network", include_str!("rows/network.rows")),
-    ("data", include_str!("rows/data.rows")),
-    ("cloud", include_str!("rows/cloud.rows")),
-    ("clusters", include_str!("rows/clusters.rows")),
-    ("security", include_str!("rows/security.rows")),
+    ("delivery", include_str!("builtin/rows/delivery.rows")),
+    ("network", include_str!("builtin/rows/network.rows")),
+    ("data", include_str!("builtin/rows/data.rows")),
+    ("cloud", include_str!("builtin/rows/cloud.rows")),
+    ("clusters", include_str!("builtin/rows/clusters.rows")),
+    ("security", include_str!("builtin/rows/security.rows")),
 ];
 
 #[derive(Debug, Default)]

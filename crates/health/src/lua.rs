@@ -68,7 +68,9 @@ fn create_sandbox(budget: &Rc<Budget>, object: &Object, now: Timestamp) -> mlua:
     let charging = Rc::clone(budget);
     let charge = lua.create_function(move |_, steps: f64| charging.take_steps(steps.max(0.0) as u64))?;
     strings::install(&lua, budget)?;
-    lua.load(include_str!("prelude.lua")).set_name("=prelude").call::<()>((charge, budget::CATCH_STEPS))?;
+    lua.load(include_str!("lua/prelude.lua"))
+        .set_name("=prelude")
+        .call::<()>((charge, budget::CATCH_STEPS))?;
     os_library::install(&lua, budget, now)?;
     lua.globals().set("obj", convert::to_lua(&lua, object.as_value())?)?;
     budget::install_limits(&lua, budget)?;
