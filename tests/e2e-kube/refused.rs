@@ -139,6 +139,12 @@ pub async fn unknown_fields_are_dropped_without_validation() {
     assert_eq!(env(&bench).await, json!([{"name": "A", "value": "1"}]));
     with("diff", &unchecked).expect_code(0);
     with("sync", &unchecked).expect_code(0);
+    // A client-side apply has the same hint. Old servers drop the fields without an error.
+    let ran = with("sync", &["--sync-option", "ServerSideApply=false"]);
+    let output = format!("{}{}", ran.out, ran.err);
+    let is_refused = output.contains("strict decoding error: unknown field");
+    assert_eq!(ran.code(), i32::from(is_refused), "{output}");
+    assert_eq!(output.contains("Validate=false"), is_refused, "{output}");
 }
 
 /// An Application that was Synced under Argo CD. Its condition must contain the remedy. With `auto`, no

@@ -69,6 +69,37 @@ fn applications_are_listed_without_changes() {
     assert!(!bench.state().exists(), "nothing is stored");
 }
 
+/// Argo CD keeps tags without a parameter, so they aren't errors.
+#[test]
+fn a_misspelled_parameter_is_reported_with_its_field() {
+    let bench = bench();
+    let set = APPSET
+        .replace("  goTemplate: true\n  goTemplateOptions: [missingkey=error]\n", "")
+        .replace("{{ .", "{{ ")
+        .replace("path: '{{ path.path }}'", "path: '{{ path }}', targetRevision: 'v-{{ evn }}'");
+    bench.write("sets/fleet.yaml", &set);
+    let warning = "ApplicationSet fleet: Application dev-db and 3 others: spec.source.targetRevision contains {{evn}}, but there is no such parameter: did you mean env?";
+    for command in ["generate", "plan"] {
+        let ran = bench.run(&["appset", command, "-f", "sets/fleet.yaml", "-o", "json"]).expect_code(0);
+        assert_eq!(ran.err.matches(warning).count(), 1, "{ran:?}");
+        assert!(ran.out.contains("v-{{ evn }}"), "{ran:?}");
+    }
+    bench.write("sets/fleet.yaml", set.replace("evn", "env"));
+    let ran = bench.run(&["appset", "generate", "-f", "sets/fleet.yaml"]).expect_code(0);
+    assert_eq!(ran.err, "");
+    // The namespace must be valid, so a misspelling there is an error.
+    bench.write(
+        "sets/fleet.yaml",
+        set.replace("evn", "env").replace("namespace: '{{ env }}'", "namespace: '{{ evn }}'"),
+    );
+    let ran = bench.run(&["appset", "generate", "-f", "sets/fleet.yaml"]).expect_code(2);
+    let refused = "spec.destination.namespace \"{{ evn }}\" is not a valid namespace name; use at most 63 lower-case letters";
+    assert!(
+        ran.err.contains(refused) && ran.err.contains("{{evn}}, but there is no such parameter"),
+        "{ran:?}"
+    );
+}
+
 #[test]
 fn clusters_come_from_files() {
     let bench = bench();
@@ -193,6 +224,7 @@ pub fn three_steps() -> Value {
 
 pub const FLEET: [&str; 8] =
     ["web-dev dev", "db-dev dev", "a qa", "b qa", "c qa", "d qa", "web-prod prod", "lost elsewhere"];
+const GENERATE: [&str; 6] = ["appset", "generate", "-f", "sets/fleet.yaml", "-o", "json"];
 pub const PLAN: [&str; 6] = ["appset", "plan", "-f", "sets/fleet.yaml", "-o", "json"];
 
 /// Returns the Applications of each step.
@@ -332,6 +364,11 @@ fn errors_in_steps_and_orders_say_what_to_do() {
             "spec.strategy.rollingSync, step 2: invalid maxUpdate \"half\": use a whole number, or a percentage such as 10%",
         ),
         (
+            "/rollingSync/steps/1/maxUpdate",
+            json!("-10%"),
+            "spec.strategy.rollingSync, step 2: invalid maxUpdate \"-10%\": use a whole number, or a percentage such as 10%",
+        ),
+        (
             "/deletionOrder",
             json!("Sideways"),
             "spec.strategy.deletionOrder \"Sideways\" is unknown; use AllAtOnce, Reverse or Custom",
@@ -350,9 +387,14 @@ fn errors_in_steps_and_orders_say_what_to_do() {
         let mut strategy = three_steps();
         *strategy.pointer_mut(field).unwrap() = value;
         write_appset(&bench, &FLEET, &strategy);
-        let ran = bench.run(&PLAN).expect_code(2);
-        assert!(ran.err.contains("ApplicationSet fleet: ") && ran.err.contains(text), "{text}: {ran:?}");
-        assert_eq!(ran.out, "");
+        let planned = bench.run(&PLAN).expect_code(2);
+        let err = &planned.err;
+        assert!(err.contains("ApplicationSet fleet: ") && err.contains(text), "{text}: {planned:?}");
+        assert_eq!(planned.out, "");
+        // The Applications don't depend on the strategy, so they are shown.
+        let generated = bench.run(&GENERATE).expect_code(2);
+        assert_eq!(&generated.err, err, "{text}");
+        assert_eq!(names(&serde_json::from_str(&generated.out).unwrap()).len(), FLEET.len());
     }
     // Settings that would prevent later deletions are rejected too.
     write_appset(&bench, &FLEET, &three_steps());

@@ -550,3 +550,22 @@ fn without_its_strategy_an_appset_finishes_and_then_syncs_automatically() {
     service.signal("TERM");
     service.finish().expect_code(0);
 }
+
+#[test]
+fn a_misspelled_parameter_is_reported_until_it_is_fixed() {
+    let appset = ManagedAppset::new("", &[("dev-a", "dev")]);
+    appset.edit("  goTemplate: true\n", "");
+    appset.edit("{{ .", "{{ ");
+    appset.edit("targetRevision: main", "targetRevision: '{{ revison }}'");
+    let service = appset.serve();
+    let warning =
+        "Application dev-a: spec.source.targetRevision contains {{revison}}, but there is no such parameter";
+    let set = appset.wait_until(|set| condition(set, "SpecWarning").is_some());
+    let reported = condition(&set, "SpecWarning").unwrap();
+    assert_eq!((&reported["status"], &reported["reason"]), (&"True".into(), &"UnknownParameter".into()));
+    assert!(reported["message"].as_str().unwrap().contains(warning), "{reported}");
+    appset.wait_until_explained(warning);
+    appset.edit("'{{ revison }}'", "main");
+    appset.wait_until(|set| condition(set, "SpecWarning").is_none());
+    drop(service);
+}

@@ -19,6 +19,7 @@
 //! | [`retry`] | requests to restart a finished rollout or deletion |
 //! | [`triggers`] | changes that trigger a reconciliation |
 //! | [`ignored`] | settings that have no effect |
+//! | [`strategy_problems`] | errors in the steps, the deletion order and the deletion limit |
 //! | [`status`] | status of an ApplicationSet |
 
 pub mod change_preview;
@@ -39,6 +40,9 @@ pub mod retry;
 pub mod rollout;
 pub mod rollout_steps;
 pub mod status;
+mod strategy_problems;
 pub mod sync_policy;
 pub mod triggers;
 mod webhook_matching;
+
+pub use strategy_problems::strategy_problems;

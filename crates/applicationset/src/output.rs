@@ -19,6 +19,8 @@ pub struct AppSetOutput {
     pub without_output: Vec<String>,
     /// Errors of failed generators. Because of them, a missing Application may still be wanted.
     pub errors: Vec<String>,
+    /// Warnings about parameters that are missing in the Applications.
+    pub warnings: Vec<String>,
 }
 
 impl AppSetOutput {

@@ -79,6 +79,17 @@ pub fn participants<'a>(
     })
 }
 
+/// Checks the steps of the progressive sync and their settings.
+///
+/// # Errors
+///
+/// Returns an error if a step or the annotation is invalid.
+pub(crate) fn check_steps(set: &ApplicationSet) -> Result<(), RolloutRequestError> {
+    let steps = parse_steps("spec.strategy.rollingSync", rolling_steps(set))?;
+    annotation::apply_annotation(set, steps, Cases::default())?;
+    Ok(())
+}
+
 /// Returns the progressive sync that an ApplicationSet requests, based on the generated labels. `cases`
 /// contains the service's defaults.
 pub fn rollout_request<'a>(

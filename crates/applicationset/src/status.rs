@@ -26,6 +26,8 @@ pub struct ReconciledState<'a> {
     pub rollout: RolloutStatus,
     /// Warning about the deletion, if any.
     pub warning: Option<String>,
+    /// Warnings about the generated Applications.
+    pub output_warnings: &'a [String],
 }
 
 /// State of an ApplicationSet's progressive sync.

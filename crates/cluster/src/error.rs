@@ -20,6 +20,8 @@ pub enum Refusal {
     ImmutableFields(Vec<ImmutableField>),
     /// Fields that server-side apply does not know, such as `.spec.template.spec.containers[name="a"].colour`.
     UnknownFields(Vec<String>),
+    /// The object contains fields that its kind does not have. The server refuses them in every write mode.
+    StrictDecoding,
     /// Several list items have the same key, so server-side apply cannot tell them apart.
     DuplicateItems,
 }

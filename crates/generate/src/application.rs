@@ -9,6 +9,7 @@ use crate::limits::{APPLICATIONS_MAX, ERRORS_MAX, EXPRESSION_STEPS};
 use crate::parameters::ParameterSet;
 use crate::render_value::render_texts;
 use crate::run::GenerateRun;
+use crate::unknown_tags::{UnknownTag, find_unknown_tags};
 use crate::validation::{self, Defect};
 use crate::{GeneratedApplication, patch, yaml};
 
@@ -23,6 +24,8 @@ pub(crate) struct ApplicationDraft {
     pub(crate) generated: GeneratedApplication,
     /// Reason why the service or the API server would reject the Application.
     pub(crate) defect: Option<Defect>,
+    /// Tags that remain in the Application.
+    pub(crate) unknown_tags: Vec<UnknownTag>,
 }
 
 /// Renders the Applications of one ApplicationSet.
@@ -54,10 +57,11 @@ impl<'s> ApplicationRenderer<'s> {
                 return errors.push(place.error(Problem::TooMany));
             }
             match self.render_application(run, &template, &Value::Object(parameters), &place) {
-                Ok((application, flaw)) => {
+                Ok((application, flaw, unknown_tags)) => {
                     self.drafts.push(ApplicationDraft {
                         generated: GeneratedApplication { application, location: place },
                         defect: flaw,
+                        unknown_tags,
                     });
                 }
                 Err(error) => errors.push(*error),
@@ -92,7 +96,7 @@ impl<'s> ApplicationRenderer<'s> {
         template: &Value,
         parameters: &Value,
         place: &ErrorLocation,
-    ) -> Result<(Application, Option<Defect>), Box<GenerateError>> {
+    ) -> Result<(Application, Option<Defect>, Vec<UnknownTag>), Box<GenerateError>> {
         let (templates, budget) = (&mut run.templates, &mut run.budget);
         let mut render = |text: &str| templates.render(text, parameters, budget);
         let mut filled = render_texts(template, "template", &mut render)
@@ -132,7 +136,12 @@ impl<'s> ApplicationRenderer<'s> {
             }
             other => other,
         });
-        Ok((application, flaw))
+        // Go templates report missing parameters themselves, as goTemplateOptions demands.
+        let unknown_tags = match run.uses_go_templates() {
+            true => Vec::new(),
+            false => find_unknown_tags(&filled, parameters),
+        };
+        Ok((application, flaw, unknown_tags))
     }
 
     /// Sets the fields that templates can't control.

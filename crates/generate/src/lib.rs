@@ -33,6 +33,7 @@ mod simple_templates;
 mod templates;
 #[cfg(test)]
 mod tests;
+mod unknown_tags;
 mod validation;
 mod yaml;
 
@@ -46,6 +47,7 @@ pub use inputs::{
 };
 pub use limits::{APPLICATIONS_MAX, BYTES_MAX, ERRORS_MAX, NESTING_MAX, STEPS_MAX};
 pub use selector::Selector;
+pub use unknown_tags::UnknownTag;
 
 use crate::application::{ApplicationDraft, ApplicationRenderer};
 use crate::budget::Budget;
@@ -85,6 +87,8 @@ pub struct GenerateOutput {
     /// Errors of generators that failed while others succeeded. If there are any, an Application that is
     /// missing from the output may still be wanted.
     pub errors: Vec<GenerateError>,
+    /// Tags that remain in the Applications, including the rejected ones, because they name no parameter.
+    pub unknown_tags: Vec<UnknownTag>,
 }
 
 impl GenerateOutput {
@@ -179,12 +183,15 @@ pub fn generate(
     if is_unknown {
         return Ok(GenerateOutcome::Incomplete);
     }
+    let tags = maker.drafts.iter_mut().flat_map(|draft| std::mem::take(&mut draft.unknown_tags));
+    let unknown_tags = unknown_tags::combine(tags);
     let (applications, refused) = partition_drafts(maker.drafts);
     Ok(GenerateOutcome::Done(GenerateOutput {
         applications,
         rejected: refused,
         skipped: run.skipped,
         errors: failed,
+        unknown_tags,
     }))
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use tidegate_model::argo::{Application, SpecProblem};
 
 use crate::error::PatchLine;
-use crate::parameters::flatten;
+use crate::parameters::{Parameters, flatten};
 use crate::{name_rules, simple_templates};
 
 /// Maximum total size, in bytes, of an object's annotations in Kubernetes.
@@ -113,11 +113,16 @@ pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: 
             .map(|tag| (format!("{{{{{tag}}}}}"), tag)),
     };
     let Some((shown, name)) = missing else { return String::new() };
-    let known = flatten(known);
+    let hint = nearest_parameters(name, &flatten(known));
+    format!("; the name template uses the parameter {shown}, which is missing: {hint}")
+}
+
+/// Returns a hint with the parameter that a name probably means, or with the known parameters.
+pub(crate) fn nearest_parameters(name: &str, known: &Parameters) -> String {
     let mut near: Vec<(usize, &String)> =
         known.keys().map(|one| (strsim::damerau_levenshtein(one, name), one)).collect();
     near.sort_unstable();
-    let hint = match near.first() {
+    match near.first() {
         Some((edits, one)) if *edits <= EDITS_MAX => format!("did you mean {one}?"),
         Some(_) => {
             let more = if near.len() > LISTED_MAX { ", …" } else { "" };
@@ -126,8 +131,7 @@ pub(crate) fn missing_parameter_hint(template: &str, parameters: &Value, of_go: 
             format!("its parameters are {}{more}", listed.join(", "))
         }
         None => "it has no parameters".to_owned(),
-    };
-    format!("; the name template uses the parameter {shown}, which is missing: {hint}")
+    }
 }
 
 /// Returns the parameters that the actions in a Go template read, such as `path.basename` for

@@ -5,6 +5,9 @@ use tidegate_cluster::{ImmutableField, Refusal};
 
 /// Beginning of the server's message for a manifest that server-side apply cannot process.
 pub(crate) const TYPED_PATCH: &str = "failed to create typed patch object";
+/// Beginning of the server's list of errors if it decodes an object strictly.
+const STRICT_DECODING: &str = "strict decoding error: ";
+const STRICT_UNKNOWN_FIELD: &str = "unknown field ";
 const UNKNOWN_FIELD: &str = ": field not declared in schema";
 const DUPLICATE_FIELD: &str = ": duplicate entries for key ";
 
@@ -29,6 +32,12 @@ pub(crate) fn parse_typed_patch(message: &str) -> Option<Refusal> {
     let paths: Option<Vec<String>> =
         errors.iter().map(|error| error.strip_suffix(UNKNOWN_FIELD).map(str::to_owned)).collect();
     paths.map(Refusal::UnknownFields)
+}
+
+/// Returns true if a server found unknown fields when it decoded a create, update or patch request with strict
+/// validation.
+pub(crate) fn has_unknown_fields(message: &str) -> bool {
+    message.split_once(STRICT_DECODING).is_some_and(|(_, errors)| errors.contains(STRICT_UNKNOWN_FIELD))
 }
 
 /// Joins errors that a server has put on separate lines.
@@ -203,6 +212,21 @@ mod tests {
             assert_eq!(parse_typed_patch(&message), expected, "{message}");
         }
         assert_eq!(join_lines(&format!("{TYPED_PATCH}: errors:\n  a\n  b")), format!("{TYPED_PATCH}: a; b"));
+    }
+
+    /// Messages from a server 1.36 for a merge patch, a create, and a manifest with duplicate keys.
+    #[test]
+    fn strict_decoding_errors_are_recognized() {
+        let decoding =
+            "Deployment in version \"v1\" cannot be handled as a Deployment: strict decoding error";
+        for (message, expected) in [
+            (r#" "" is invalid: patch: Invalid value: "{}": strict decoding error: unknown field "spec.replicaz""#.to_owned(), true),
+            (format!("{decoding}: unknown field \"spec.replicaz\", unknown field \"bogus\""), true),
+            (format!("{decoding}: duplicate field \"spec.replicas\""), false),
+            ("admission webhook refused: unknown field \"spec.replicaz\"".to_owned(), false),
+        ] {
+            assert_eq!(has_unknown_fields(&message), expected, "{message}");
+        }
     }
 
     #[test]

@@ -212,6 +212,9 @@ impl Status {
         if let Some(refusal) = refusal::parse_typed_patch(message) {
             return ClusterError::new(ErrorKind::Invalid, refusal::join_lines(message)).with_refusal(refusal);
         }
+        if refusal::has_unknown_fields(message) {
+            return ClusterError::new(ErrorKind::Invalid, message).with_refusal(Refusal::StrictDecoding);
+        }
         let mut fields: Vec<ImmutableField> = Vec::new();
         // Other errors in the manifest may merely follow from the missing values of these fields.
         let mut text: Vec<String> = Vec::new();

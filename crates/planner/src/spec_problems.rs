@@ -7,6 +7,9 @@ use tidegate_model::{IgnoreDifference, Tracking};
 use crate::diff::{Comparer, IgnoreError};
 use crate::sync_options::unknown_options;
 
+/// Maximum length of a namespace's name, in bytes.
+const NAMESPACE_BYTES_MAX: usize = 63;
+
 /// Returns the errors that prevent Tidegate from managing an Application, regardless of its manifests.
 pub fn spec_problems(spec: &ApplicationSpec) -> Vec<SpecProblem> {
     SpecChecker::default().problems(spec)
@@ -38,6 +41,7 @@ impl SpecChecker {
             return vec![SpecProblem { field, message }];
         }
         let mut problems: Vec<SpecProblem> = spec.destination.check().err().into_iter().collect();
+        problems.extend(namespace_problem(&spec.destination.namespace));
         problems.extend(sync_policy_problems(spec));
         problems.extend_from_slice(self.ignore_problems(&spec.ignore_differences));
         problems.extend(control_character_problems(spec));
@@ -56,6 +60,22 @@ impl SpecChecker {
         }
         &self.last_problems
     }
+}
+
+/// Returns an error if a destination's namespace is set but is not a valid name (a DNS label). Control
+/// characters, which must not be displayed, have their own error.
+fn namespace_problem(namespace: &str) -> Option<SpecProblem> {
+    const FIELD: &str = "spec.destination.namespace";
+    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
+    let is_valid = namespace.len() <= NAMESPACE_BYTES_MAX
+        && is_end(namespace.chars().next())
+        && is_end(namespace.chars().last())
+        && namespace.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'));
+    let is_reported_elsewhere = namespace.is_empty() || namespace.chars().any(char::is_control);
+    (!is_valid && !is_reported_elsewhere).then(|| {
+        let rule = "use at most 63 lower-case letters, digits and '-', with a letter or digit at both ends";
+        SpecProblem::new(FIELD, format!("{FIELD} {namespace:?} is not a valid namespace name; {rule}"))
+    })
 }
 
 /// Returns the errors in sync options and retry settings. A misspelled option must be an error: if
@@ -145,6 +165,36 @@ mod tests {
                 ".namespace",
                 ".destination.namespace contains",
             ),
+            (
+                "destination",
+                json!({"name": "a", "namespace": "Bad NS"}),
+                ".namespace",
+                ".destination.namespace \"Bad NS\" is not a valid namespace name; use at most 63 lower-case letters",
+            ),
+            (
+                "destination",
+                json!({"name": "a", "namespace": "{{ns}}"}),
+                ".namespace",
+                ".destination.namespace \"{{ns}}\" is not",
+            ),
+            (
+                "destination",
+                json!({"name": "a", "namespace": "a.b"}),
+                ".namespace",
+                ".destination.namespace \"a.b\" is not",
+            ),
+            (
+                "destination",
+                json!({"name": "a", "namespace": "-a"}),
+                ".namespace",
+                ".destination.namespace \"-a\" is not",
+            ),
+            (
+                "destination",
+                json!({"name": "a", "namespace": "a".repeat(64)}),
+                ".namespace",
+                ".destination.namespace \"aaaa",
+            ),
             ("source", json!(null), "", ".source is missing"),
             ("source", source(json!({"repoURL": " "})), ".repoURL", ".source.repoURL is empty"),
             ("source", source(json!({"path": ""})), "", ".source.path is missing"),
@@ -213,6 +263,9 @@ mod tests {
     fn valid_specifications_have_no_problems() {
         for (field, value) in [
             ("destination", json!({"server": "https://a"})),
+            ("destination", json!({"name": "a", "namespace": ""})),
+            ("destination", json!({"name": "a", "namespace": "0-shop-2"})),
+            ("destination", json!({"name": "a", "namespace": "a".repeat(63)})),
             ("source", json!({"repoURL": "https://charts.example.com", "chart": "web"})),
             ("sourceHydrator", json!(null)),
             ("syncPolicy", json!({"syncOptions": ["Prune=confirm", "ServerSideApply=auto"]})),

@@ -19,10 +19,13 @@ pub const FOREGROUND_DELETION_REASON: &str = "ForegroundDeletion";
 const ROLLOUT_HELD_WARNING: &str = "RolloutHeldWarning";
 /// Reason for the condition `RolloutHeldWarning`.
 const PENDING_TIMEOUT_REASON: &str = "PendingTimeout";
-/// Condition type specific to Tidegate: ApplicationSet settings that have no effect.
+/// Condition type specific to Tidegate: ApplicationSet settings that have no effect, and tags without a
+/// parameter in the Applications.
 const SPEC_WARNING: &str = "SpecWarning";
-/// Reason for the condition `SpecWarning`.
+/// Reason for the condition `SpecWarning` if a setting has no effect.
 const NO_EFFECT_REASON: &str = "NoEffect";
+/// Reason for the condition `SpecWarning` if there are only tags without a parameter.
+const UNKNOWN_PARAMETER_REASON: &str = "UnknownParameter";
 const TRUE: &str = "True";
 const FALSE: &str = "False";
 /// Maximum length of a message in bytes. If thousands of Applications have problems, the message is
@@ -81,8 +84,10 @@ pub(super) fn new_conditions(
         DELETION_ORDER_WARNING | SPEC_WARNING => true,
         _ => false,
     };
-    if !unheeded.is_empty() {
-        found.push(condition(SPEC_WARNING, true, NO_EFFECT_REASON, truncate_message(&unheeded.join("; "))));
+    let warnings = [unheeded, seen.output_warnings].concat();
+    if !warnings.is_empty() {
+        let reason = if unheeded.is_empty() { UNKNOWN_PARAMETER_REASON } else { NO_EFFECT_REASON };
+        found.push(condition(SPEC_WARNING, true, reason, truncate_message(&warnings.join("; "))));
     }
     if let Some(warning) = &seen.warning {
         found.push(condition(

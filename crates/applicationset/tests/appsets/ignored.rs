@@ -6,6 +6,7 @@ use tidegate_applicationset::deletion_order::DELETION_SYNC_ANNOTATION;
 use tidegate_applicationset::ignored::ignored_settings;
 use tidegate_applicationset::rollout::ROLLOUT_ANNOTATION;
 use tidegate_applicationset::status::{ReconciledState, RolloutStatus, new_status};
+use tidegate_applicationset::strategy_problems;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_model::argo::ApplicationSet;
 
@@ -123,6 +124,7 @@ fn a_condition_reports_it_until_it_is_fixed() {
             members: Vec::new(),
             rollout: RolloutStatus::Unknown,
             warning: None,
+            output_warnings: &[],
         };
         let mut set = set.clone();
         set.status = before.status.clone();
@@ -137,4 +139,60 @@ fn a_condition_reports_it_until_it_is_fixed() {
     assert!(warning.message.contains("RolingSync"), "{}", warning.message);
     let mended = conditions(&appset_with_strategy(&json!({"type": "AllAtOnce"}), &[]), &told);
     assert!(mended.status.conditions.iter().all(|one| one.kind != "SpecWarning"));
+}
+
+#[test]
+fn a_condition_reports_unknown_parameters_after_ignored_settings() {
+    let warnings = ["Application a: spec.source.path contains {{pth}}".to_owned()];
+    let condition = |set: &ApplicationSet, output_warnings| {
+        let seen = ReconciledState {
+            is_generated: true,
+            failure: None,
+            members: Vec::new(),
+            rollout: RolloutStatus::Unknown,
+            warning: None,
+            output_warnings,
+        };
+        let status = new_status(set, &seen, &AppSetRuleOptions::default(), at(1)).unwrap();
+        status.conditions.into_iter().find(|one| one.kind == "SpecWarning")
+    };
+    let plain = appset(&json!({}));
+    assert_eq!(condition(&plain, &[]), None);
+    let warning = condition(&plain, &warnings).unwrap();
+    assert_eq!((warning.status.as_str(), warning.reason.as_str()), ("True", "UnknownParameter"));
+    assert_eq!(warning.message, warnings[0]);
+    let both = condition(&appset_with_strategy(&json!({"type": "RolingSync"}), &[]), &warnings).unwrap();
+    assert_eq!(both.reason, "NoEffect");
+    assert!(both.message.ends_with(&format!("; {}", warnings[0])), "{}", both.message);
+}
+
+/// Each problem would stop the syncs or the deletions.
+#[test]
+fn strategies_that_would_stop_syncs_or_deletions_are_invalid() {
+    let step = |count: &str| json!({"steps": [{}, {"matchExpressions": [], "maxUpdate": count}]});
+    let invalid = "step 2: invalid maxUpdate \"-10%\": use a whole number, or a percentage such as 10%";
+    for (strategy, expected) in [
+        (json!({}), vec![]),
+        (json!({"type": "RollingSync", "rollingSync": step("10%")}), vec![]),
+        // The steps have no effect.
+        (json!({"type": "AllAtOnce", "rollingSync": step("-10%")}), vec![]),
+        (
+            json!({"type": "RollingSync", "rollingSync": step("-10%")}),
+            vec![format!(
+                "spec.strategy.rollingSync, {invalid}. No Application is synced until this is fixed"
+            )],
+        ),
+        (
+            json!({"deletionOrder": "Custom", "deletionSync": step("-10%")}),
+            vec![format!(
+                "spec.strategy.deletionSync, {invalid}. No Application is deleted until this is fixed"
+            )],
+        ),
+    ] {
+        let set = appset_with_strategy(&strategy, &[]);
+        assert_eq!(strategy_problems(&set, &AppSetRuleOptions::default()), expected, "{strategy}");
+    }
+    let set = appset_with_strategy(&json!({}), &["tidegate.dev/max-deletions"]);
+    let problems = strategy_problems(&set, &AppSetRuleOptions::default());
+    assert!(problems[0].contains("invalid number of Applications"), "{problems:?}");
 }

@@ -36,6 +36,7 @@ fn reconciled_state<'a>(
         members: members.iter().collect(),
         rollout: RolloutStatus::Unknown,
         warning: None,
+        output_warnings: &[],
     }
 }
 

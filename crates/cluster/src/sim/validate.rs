@@ -8,7 +8,7 @@ use tidegate_model::{Object, ObjectKey, wrong_types};
 use super::api_error;
 use super::behavior::Behavior;
 use super::json::{field, int_at, list_at};
-use crate::ClusterError;
+use crate::{ClusterError, Refusal};
 
 /// Maximum number of replicas of a workload. Every replica is an object in the simulation, and no rehearsal
 /// needs more.
@@ -61,9 +61,10 @@ pub(crate) fn check_fields(key: &ObjectKey, manifest: &Object, custom: bool) -> 
         None => Ok(()),
         Some(field) => {
             let (kind, version) = (&key.kind, manifest.gvk().version);
-            Err(api_error::bad_request(format!(
+            let error = api_error::bad_request(format!(
                 "{kind} in version {version:?} cannot be handled as a {kind}: strict decoding error: unknown field {field:?}"
-            )))
+            ));
+            Err(error.with_refusal(Refusal::StrictDecoding))
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) async fn explain_rejection(
 ) -> ClusterError {
     let advice = match refused.refusal.as_deref() {
         None => return refused,
-        Some(Refusal::UnknownFields(_)) => {
+        Some(Refusal::UnknownFields(_) | Refusal::StrictDecoding) => {
             "remove the field, or drop it with the sync option Validate=false on the object".to_owned()
         }
         Some(Refusal::DuplicateItems) => {

@@ -71,6 +71,10 @@ fn a_specification_that_serve_refuses_is_rejected_with_the_line() {
     for (patch, said) in [
         ("destination: {server: 'https://a'}", "spec.destination has both a name and a server"),
         ("destination: {namespace: \"a\\nb\"}", "spec.destination.namespace contains a line break"),
+        (
+            "destination: {namespace: Bad NS}",
+            "spec.destination.namespace \"Bad NS\" is not a valid namespace name",
+        ),
         ("syncPolicy: {syncOptions: [prune=false]}", "spec.syncPolicy.syncOptions: unknown sync option"),
         ("syncPolicy: {syncOptions: [PruneLast]}", "spec.syncPolicy.syncOptions: unknown sync option"),
         (

@@ -71,6 +71,53 @@ fn simple_tags_with_known_names_are_replaced() {
     assert_eq!(error, Err(format!("{place}: {what}")));
 }
 
+/// Argo CD keeps a tag without a parameter, so it is not an error.
+#[test]
+fn a_tag_without_a_parameter_is_reported() {
+    let warnings = |change: fn(&mut Value)| {
+        let elements = json!([{"name": "web", "rev": "v1"}, {"name": "db", "rev": "{{name}}"}]);
+        let set = appset(elements, |set| {
+            set["spec"]["goTemplate"] = json!(false);
+            set["spec"]["template"]["metadata"]["name"] = json!("{{name}}");
+            set["spec"]["template"]["spec"]["source"]["path"] = json!("apps/{{name}}");
+            change(set);
+        });
+        let found = generate_all(&set).unwrap().unknown_tags;
+        found.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(warnings(|_| {}), [""; 0]);
+    let path = |set: &mut Value| set["spec"]["template"]["spec"]["source"]["path"] = json!("apps/{{ nam }}");
+    let hint = "but there is no such parameter: did you mean name?";
+    assert_eq!(
+        warnings(path),
+        [format!("Application web and 1 other: spec.source.path contains {{{{nam}}}}, {hint}")]
+    );
+    let patch = |set: &mut Value| {
+        set["spec"]["templatePatch"] = json!("spec:\n  source:\n    targetRevision: '{{ revv }}'\n");
+    };
+    let hint = "but there is no such parameter: did you mean rev?";
+    assert_eq!(
+        warnings(patch),
+        [format!("Application web and 1 other: spec.source.targetRevision contains {{{{revv}}}}, {hint}")]
+    );
+    let value = |set: &mut Value| {
+        set["spec"]["template"]["spec"]["source"]["targetRevision"] = json!("{{rev}}");
+    };
+    let found = warnings(value);
+    assert!(
+        found[0].starts_with("Application db: spec.source.targetRevision contains {{name}}, "),
+        "{found:?}"
+    );
+    assert_eq!(found.len(), 1);
+    // Go templates may insert such tags on purpose.
+    let of_go = |set: &mut Value| {
+        set["spec"]["goTemplate"] = json!(true);
+        set["spec"]["template"]["metadata"]["name"] = json!("{{ .name }}");
+        set["spec"]["template"]["spec"]["source"]["path"] = json!("{{ .name }}/{{ `{{x}}` }}");
+    };
+    assert_eq!(warnings(of_go), [""; 0]);
+}
+
 /// Argo CD doesn't render a template for an empty parameter set. Tidegate renders it like any other set.
 #[test]
 fn a_set_without_parameters_is_one_like_any_other() {

@@ -167,6 +167,7 @@ pub fn to_appset_output(done: tidegate_generate::GenerateOutput) -> AppSetOutput
         rejected: refused,
         skipped: passed,
         errors: failed,
+        unknown_tags,
     } = done;
     let name = |one: tidegate_generate::GeneratedApplication| {
         (one.application.metadata.name.clone(), one.application)
@@ -176,6 +177,7 @@ pub fn to_appset_output(done: tidegate_generate::GenerateOutput) -> AppSetOutput
         rejected: refused.iter().map(|one| (one.name().to_owned(), one.to_string())).collect(),
         without_output: passed.iter().map(|one| format!("{}: {}", one.place, one.reason)).collect(),
         errors: failed.iter().map(ToString::to_string).collect(),
+        warnings: unknown_tags.iter().map(ToString::to_string).collect(),
     }
 }
 

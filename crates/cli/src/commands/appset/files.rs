@@ -99,6 +99,9 @@ impl AppSetFiles {
         for passed in &generated.skipped {
             printer.warn(&format!("ApplicationSet {name}: {}: {}", passed.place, passed.reason));
         }
+        for tag in &generated.unknown_tags {
+            printer.warn(&format!("ApplicationSet {name}: {tag}"));
+        }
         if set.spec.template_patch.is_some() {
             let all = generated.applications.iter().flat_map(|made| made.application.unknown_fields());
             let fields: Vec<String> = all.collect::<BTreeSet<String>>().into_iter().collect();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_applicationset::strategy_problems;
 use tidegate_applicationset::sync_policy::AppSetRuleOptions;
 use tidegate_model::argo::Application;
 
@@ -12,12 +13,16 @@ use crate::exit::CommandOutcome;
 use crate::output::{Printer, application};
 
 pub fn run(args: &GenerateArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
-    let mut files = AppSetFiles::read(&args.files, &args.generators, &AppSetRuleOptions::default(), printer)?;
+    let options = AppSetRuleOptions::default();
+    let mut files = AppSetFiles::read(&args.files, &args.generators, &options, printer)?;
     let mut all: Vec<Application> = Vec::new();
     let mut problems = Vec::new();
     for (set, base) in files.appsets.clone() {
         let (generated, refused) = files.generate_applications(&set, &base, printer)?;
         problems.extend(refused);
+        let strategy = strategy_problems(&set, &options);
+        problems
+            .extend(strategy.iter().map(|wrong| format!("ApplicationSet {}: {wrong}", set.metadata.name)));
         all.extend(generated.applications.into_iter().map(|made| made.application));
     }
     problems.extend(find_shared_names(&all));

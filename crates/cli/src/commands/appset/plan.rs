@@ -6,12 +6,12 @@ use std::path::Path;
 
 use tidegate_applicationset::change_preview::{AppSetPreview, preview_appset};
 use tidegate_applicationset::changes::AppSetOutput;
-use tidegate_applicationset::deletion_limit;
 use tidegate_applicationset::deletion_order::deletion_order;
 use tidegate_applicationset::preview::{self, DeletionPreview};
 use tidegate_applicationset::rollout::{
     KnownMember, RolloutOptions, TargetIdentities, qualified_name, rollout_request,
 };
+use tidegate_applicationset::strategy_problems;
 use tidegate_applicationset::sync_policy::{AppSetRuleOptions, is_progressive};
 use tidegate_executor::{Clock as _, SystemClock};
 use tidegate_lifecycle::operation::{concurrency_group, is_built_in_gate};
@@ -124,6 +124,10 @@ fn plan_appset(
     (service_state, options): (Option<&ServiceState>, &AppSetRuleOptions),
     revisions: &mut RevisionResolver<'_>,
 ) -> Result<AppSetPlan, Vec<String>> {
+    let problems = strategy_problems(set, options);
+    if !problems.is_empty() {
+        return Err(problems);
+    }
     let applications: Vec<Application> = generated.applications.values().cloned().collect();
     let applications = applications.as_slice();
     let requested_revision: BTreeMap<&str, Vec<String>> =
@@ -141,13 +145,9 @@ fn plan_appset(
     let deletion = build_deletion(set, applications, options);
     let removal = foreseen.as_ref().map(|foreseen| build_removal(set, foreseen, options));
     let removal = removal.transpose().map_err(|wrong| vec![wrong])?;
-    let guard = deletion_limit::max_deletions(set).map_err(|invalid| invalid.to_string());
-    let (rollout, deletion) = match (rollout, deletion, guard) {
-        (Ok(rollout), Ok(deletion), Ok(_)) => (rollout, deletion),
-        (rollout, deletion, guard) => {
-            let wrong = [rollout.err(), deletion.err(), guard.err()];
-            return Err(wrong.into_iter().flatten().collect());
-        }
+    let (rollout, deletion) = match (rollout, deletion) {
+        (Ok(rollout), Ok(deletion)) => (rollout, deletion),
+        (rollout, deletion) => return Err([rollout.err(), deletion.err()].into_iter().flatten().collect()),
     };
     let place: BTreeMap<&str, &MemberView> = rollout
         .iter()

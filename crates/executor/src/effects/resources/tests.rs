@@ -124,3 +124,36 @@ async fn no_fields_are_taken_over_from_an_object_with_another_owner() {
     unnamed.options.take_over = vec![annotations::KUBECTL_MANAGER.to_owned()];
     assert_eq!(sync(&cluster, &unnamed, false).await, both);
 }
+
+/// The hint doesn't depend on the write mode, because the server refuses unknown fields in all of them.
+#[tokio::test(start_paused = true)]
+async fn unknown_fields_are_refused_with_a_hint_in_every_write_mode() {
+    let cluster = cluster();
+    let mut stray = config_map(json!({"kept": "1"}), "shop");
+    stray.fields_mut().insert("spec".to_owned(), json!({"replicaz": 1}));
+    let task = task(&config_map(json!({}), "shop"));
+    let request = SyncRequest::new("shop", "default", Destination::Simulated);
+    let subject = Subject {
+        operation: OperationId(uuid::Uuid::nil()),
+        request: &request,
+        attempt: 1,
+        leftover: None,
+        task: &task,
+        manifest: None,
+        is_repeated: false,
+        now: NOW,
+        health: &HealthRules::built_in(),
+    };
+    for mode in [
+        WriteMode::ClientSideApply,
+        WriteMode::Apply { force: true },
+        WriteMode::Create { client_side: true },
+    ] {
+        let request = ApplyRequest::new(stray.clone(), mode);
+        let answer = write_and_answer(&cluster, &subject, request).await;
+        let Answer::Applied(Err(error)) = answer else { panic!("{mode:?}: {answer:?}") };
+        let said = format!("{error:?}");
+        assert!(said.contains("strict decoding error: unknown field"), "{mode:?}: {said}");
+        assert!(said.contains("or drop it with the sync option Validate=false"), "{mode:?}: {said}");
+    }
+}

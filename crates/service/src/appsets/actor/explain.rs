@@ -81,7 +81,8 @@ impl ActorState {
         let is_invalid = self.problem.is_some() || failure.is_some();
         let next_action = self.next_action(held.as_ref(), is_invalid, explanation.as_ref());
         let unheeded = ignored_settings(&self.set, &self.shared.options);
-        let line = unheeded.iter().fold(line, |line, one| format!("{line}; {one}"));
+        let line =
+            unheeded.iter().chain(self.output_warnings()).fold(line, |line, one| format!("{line}; {one}"));
         AppSetExplanation {
             set: self.key.to_string(),
             // Quoted messages may consist of several lines.

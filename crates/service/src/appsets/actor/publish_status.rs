@@ -100,6 +100,11 @@ impl ActorState {
         WRITE_INTERVAL_MIN.max(WRITE_INTERVAL_PER_MEMBER.saturating_mul(number)).min(WRITE_INTERVAL_MAX)
     }
 
+    /// Returns the warnings about the generated Applications.
+    pub(super) fn output_warnings(&self) -> &[String] {
+        self.generated.as_ref().map(|generated| generated.warnings.as_slice()).unwrap_or_default()
+    }
+
     /// Returns the status if it has changed.
     fn changed_status(&self) -> Option<tidegate_model::argo::ApplicationSetStatus> {
         let (rollout, wrong) = self.rollouts.last.as_ref().map(rollout::rollout_status).unwrap_or_default();
@@ -117,6 +122,7 @@ impl ActorState {
             warning: deletion::foreground_warning(&self.set, own.clone(), &self.shared.options),
             members: own.collect(),
             rollout,
+            output_warnings: self.output_warnings(),
         };
         // There is no new information until the first pass has finished.
         let is_looked_at = self.problem.is_some() || self.failure.is_some() || self.generated.is_some();
