@@ -199,7 +199,7 @@ fn a_restored_file_cancels_a_deletion_that_has_not_started() {
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
     let message =
         |app: &Value| app["status"]["operationState"]["message"].as_str().unwrap_or_default().to_owned();
-    fleet.wait_until("backend", |app| message(app).contains("frontend, which depends on it"));
+    fleet.wait_until("backend", |app| message(app).contains("frontend, which depends on this Application"));
     fs::write(fleet.path("backend.yaml"), &file).unwrap();
     let back = fleet.wait_until("backend", |app| message(app).contains("is not being deleted"));
     assert!(back.get("operation").is_none() && back["metadata"].get("deletionTimestamp").is_none(), "{back}");

@@ -59,17 +59,18 @@ fn an_application_waits_for_its_dependencies_and_is_deleted_before_them() {
     assert!(at(&backend, "deployedAt") <= at(&frontend, "deployStartedAt"));
     // Dependencies are deleted last, regardless of the order of requests.
     let foreseen = fleet.bench.run(&["app", "delete", "backend"]).expect_code(2);
-    let waits = "the deletion waits until Application frontend is deleted, which depends on it";
+    let waits = "the deletion waits until Application frontend, which depends on it, is deleted";
     assert!(foreseen.err.contains(waits), "{}", foreseen.err);
     fs::remove_file(fleet.path("backend.yaml")).unwrap();
-    let needed = fleet.wait_until("backend", |app| message(app).contains("frontend, which depends on it"));
+    let needed = fleet
+        .wait_until("backend", |app| message(app).contains("frontend, which depends on this Application"));
     assert!(needed["metadata"]["deletionTimestamp"].is_string());
     // The next process also obeys the dependency, right from the start.
     service.signal("KILL");
     service.finish();
     let service = fleet.serve();
     fleet.wait_until_synced(&["frontend"]);
-    fleet.wait_until("backend", |app| message(app).contains("frontend, which depends on it"));
+    fleet.wait_until("backend", |app| message(app).contains("frontend, which depends on this Application"));
     assert_eq!(write_numbers(&fleet, "delete", "backend"), Vec::<u64>::new());
     fs::remove_file(fleet.path("frontend.yaml")).unwrap();
     assert!(is_gone(&fleet, "frontend") && is_gone(&fleet, "backend"));
@@ -111,7 +112,7 @@ fn each_member_of_a_cycle_reports_it() {
     fs::remove_file(fleet.path("frontend.yaml")).unwrap();
     assert!(is_gone(&fleet, "frontend"));
     // The deletion waits for dependents outside of the cycle.
-    fleet.wait_until("backend", |app| message(app).contains("database, which depends on it"));
+    fleet.wait_until("backend", |app| message(app).contains("database, which depends on this Application"));
     fs::remove_file(fleet.path("database.yaml")).unwrap();
     assert!(is_gone(&fleet, "backend"));
     Fleet::stop(service);

@@ -93,7 +93,7 @@ fn an_open_operation_yields_to_waiting_or_superseding_requests() {
     assert!(ran.err.contains("this operation was not started"), "{}", ran.err);
     assert_eq!(bench.newest(), open);
     let ran = bench.run(&["sync", "config.yaml", "--app", "a", "--sim", "--supersede"]).expect_code(0);
-    assert!(ran.err.contains("it is ended first"), "{}", ran.err);
+    assert!(ran.err.contains("will be ended first"), "{}", ran.err);
     let next = bench.newest();
     assert_ne!(next, open);
     let log = bench.run(&["ops", "log", &open]).expect_code(0);

@@ -116,7 +116,7 @@ fn a_waiting_member_names_its_step_and_the_command_to_inspect_it() {
             "the application belongs to ApplicationSet fleet, whose rollout syncs it in step 2; `tidegate appset explain fleet`",
         ),
         ("prod-b", "the application belongs to ApplicationSet fleet, whose rollout syncs it in step 3"),
-        ("dev-a", "it is in sync; the rollouts of ApplicationSet fleet sync it in step 1"),
+        ("dev-a", "the application is in sync; the rollouts of ApplicationSet fleet sync it in step 1"),
         (
             "test-a",
             "the application belongs to ApplicationSet fleet, and no step selects it: use `tidegate app sync`",
@@ -246,5 +246,29 @@ fn a_deletion_is_shown_in_order_before_it_is_requested() {
         (gone.iter().position(|one| one == "a-last"), gone.iter().position(|one| one == "z-first"));
     assert!(last < first && last.is_some(), "{gone:?}");
     assert!(done.contains("left in place: ") && done.contains("kept-by-helm"), "{done}");
+    Fleet::stop(service);
+}
+
+/// A service with a new state directory takes over. The status describes the operation, but only the log of the
+/// former service has its details.
+#[test]
+fn an_operation_in_the_log_of_another_service_is_explained() {
+    let fleet = Fleet::new();
+    let service = fleet.serve();
+    fleet.wait_until_synced(&[]);
+    let id = fleet.bench.newest_of("backend");
+    Fleet::stop(service);
+    for name in ["log", "witness"] {
+        let path = fleet.bench.state().join(name);
+        if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+    }
+    let service = fleet.serve();
+    let ran = fleet.bench.run(&["app", "explain", "backend"]).expect_code(0);
+    let expected = format!(
+        "operation {id} of application backend is not in the log of this service: a service with another state directory recorded it; \
+         nothing to do"
+    );
+    assert!(ran.err.contains(&expected) && !ran.err.contains("try again"), "{}", ran.err);
+    assert!(ran.out.contains("Succeeded"), "{}", ran.out);
     Fleet::stop(service);
 }

@@ -111,7 +111,7 @@ fn a_gate_can_apply_to_every_wave() {
     bench.write("gated.yaml", GATED.replace("gate: approval", "gate: soak:10min"));
     let plan = bench.run(&["plan", "gated.yaml", "--offline"]).expect_code(0);
     let text = format!("{}{}", plan.out, plan.err);
-    assert!(text.contains("names \"soak:10min\": invalid duration \"10min\": use"), "{text}");
+    assert!(text.contains("refers to \"soak:10min\": invalid duration \"10min\": use"), "{text}");
     let mut sync = bench.start(&SYNC);
     sync.wait_for_line("gate soak:10min (invalid duration \"10min\"");
     bench.run(&["ops", "terminate", "gated"]).expect_code(0);

@@ -379,6 +379,10 @@ fn two_services_of_a_folder_detect_each_other() {
     for text in [format!("(pid {})", first.pid), "fleet".to_owned(), "--standby".to_owned()] {
         assert!(second.err.contains(&text), "{text}: {}", second.err);
     }
+    // Only the suggested command has the state directory of this process.
+    let (other, own) = second.err.split_once("stop it first").unwrap();
+    assert!(!other.contains("elsewhere"), "{}", second.err);
+    assert!(own.contains("`tidegate serve --standby --state-dir elsewhere`"), "{}", second.err);
     let mut standby = fleet.bench.start(&[&elsewhere[..], &["--standby"]].concat());
     standby.wait_for_line("standby: ");
     // The lock ends with its process, regardless of how the process ends.

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fmt;
 
 use tidegate_model::HealthStatus;
-use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode};
+use tidegate_model::argo::{Application, ApplicationSource, SyncStatusCode, display_name};
 
 use crate::control_namespace;
 use crate::refresh;
@@ -47,10 +47,7 @@ impl ApplicationName {
 
 impl fmt::Display for ApplicationName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.namespace.as_str() {
-            namespace if namespace == control_namespace() => f.write_str(&self.name),
-            namespace => write!(f, "{namespace}/{}", self.name),
-        }
+        f.write_str(&display_name(&self.namespace, &self.name))
     }
 }
 

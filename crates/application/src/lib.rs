@@ -54,17 +54,13 @@ pub mod supersede;
 pub mod sync_windows;
 pub mod webhook_events;
 
-use tidegate_model::argo::{Application, Automated};
+use tidegate_model::argo::{self, Application, Automated};
 pub use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, control_namespace};
 
 /// Returns the name that is used to track an application's objects and to list its operations.
 pub fn instance_name(application: &Application) -> String {
     let metadata = &application.metadata;
-    match metadata.namespace.as_str() {
-        "" => metadata.name.clone(),
-        namespace if namespace == control_namespace() => metadata.name.clone(),
-        namespace => format!("{namespace}_{}", metadata.name),
-    }
+    argo::instance_name(metadata.namespace_or_default(), &metadata.name)
 }
 
 /// Returns the automated sync settings, if automated sync is enabled.

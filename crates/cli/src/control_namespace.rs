@@ -1,4 +1,5 @@
-//! Namespace of the control plane, set once for the whole process.
+//! Namespace of the control plane. A service chooses it, and its clients use the same namespace. Only commands
+//! without a service need their own setting.
 
 use std::env;
 
@@ -7,7 +8,8 @@ use tidegate_model::argo::{DEFAULT_CONTROL_NAMESPACE, set_control_namespace};
 use crate::args::{CONTROL_NAMESPACE_VARIABLE, Command, parse_namespace};
 use crate::error::CliError;
 
-/// Sets the namespace from the command line or the environment, before it is first used.
+/// Sets the namespace from the command line or the environment, before it is first used. The state directory or the API of a service
+/// overrides it for clients (`adopt_control_namespace`).
 pub fn initialize(command: &Command) -> Result<(), CliError> {
     let named = match command {
         // The parser has already read the environment.

@@ -40,7 +40,8 @@ pub use applicationset::{
     ScmGenerator, ScmGitea, ScmGithub, ScmGitlab, SecretKey, TagFilter, TemplateMetadata,
 };
 pub use control_namespace::{
-    ControlNamespaceInUse, DEFAULT_CONTROL_NAMESPACE, control_namespace, set_control_namespace,
+    ControlNamespaceInUse, DEFAULT_CONTROL_NAMESPACE, adopt_control_namespace, control_namespace,
+    display_name, instance_name, set_control_namespace,
 };
 pub use crds::all_crds;
 pub use destination::ApplicationDestination;

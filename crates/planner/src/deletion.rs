@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use tidegate_model::argo::control_namespace;
+use tidegate_model::argo::instance_name;
 use tidegate_model::{Action, Cascade, Object, ObjectKey, Phase, SyncRequest, annotations};
 
 use crate::draft::TaskDraft;
@@ -131,11 +131,7 @@ pub(crate) fn retention_reason(
 /// control plane's namespace has a plain name. Applications with the same name in other namespaces are
 /// different applications.
 fn is_own_application(request: &SyncRequest, key: &ObjectKey) -> bool {
-    let is_named = match key.namespace.as_str() {
-        namespace if namespace == control_namespace() => key.name == request.application,
-        namespace => format!("{namespace}_{}", key.name) == request.application,
-    };
-    is_application(&key.group, &key.kind) && is_named
+    is_application(&key.group, &key.kind) && instance_name(&key.namespace, &key.name) == request.application
 }
 
 #[cfg(test)]

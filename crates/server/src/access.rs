@@ -53,3 +53,10 @@ pub(crate) enum Access {
     /// Restricted to callers that have this role.
     RequiresRole(Role),
 }
+
+impl Access {
+    /// Returns true if the route identifies its callers.
+    pub fn identifies_callers(self) -> bool {
+        matches!(self, Self::OptionalAuth | Self::RequiresRole(_))
+    }
+}

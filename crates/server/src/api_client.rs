@@ -96,14 +96,14 @@ impl ApiClient {
             request =
                 after.iter().fold(request, |request, page: &String| request.with_parameter("page", page));
             let page: ApplicationPage = self.0.send(request).await?;
-            let is_meant = |one: &Application| name.is_none_or(|name| AppKey::of(one).matches(name));
-            reached.applications.extend(page.items.into_iter().filter(is_meant));
+            reached.applications.extend(page.items);
             reached.problems = page.problems;
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
+        name.iter().for_each(|name| AppKey::retain_resolved(&mut reached.applications, AppKey::of, name));
         Ok(reached)
     }
 

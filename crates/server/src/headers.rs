@@ -1,10 +1,14 @@
-//! Helpers for request headers.
+//! Names and helpers for headers.
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
 use crate::problem::Problem;
 
-/// Returns a header that must not occur more than once.
+/// Response header with the namespace of the control plane, from which clients learn it. Only authenticated
+/// callers receive it.
+pub(crate) const CONTROL_NAMESPACE: HeaderName = HeaderName::from_static("x-tidegate-control-namespace");
+
+/// Returns a header that may occur only once.
 pub(crate) fn single_header(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Problem> {
     let mut values = headers.get_all(name).iter();
     let value = values.next();

@@ -8,12 +8,13 @@ use bytes::Bytes;
 use http::header::{self, HeaderName, HeaderValue};
 use http::{Request, Response};
 use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use tidegate_application::control_namespace;
 use tokio::time::Instant;
 
 use crate::access::{Access, Caller};
 use crate::app_state::AppState;
 use crate::auth::{Authenticator, RequestOrigin};
-use crate::headers::single_header;
+use crate::headers::{CONTROL_NAMESPACE, single_header};
 use crate::limits::Limits;
 use crate::problem::{Code, Problem};
 use crate::rate_limit::{RateLimiter, check_rate};
@@ -122,6 +123,12 @@ impl Middleware {
             sender,
         };
         match tokio::time::timeout(self.limits.response_timeout, route.handle(operation_request)).await {
+            Ok(answer) if route.access.identifies_callers() && is_let_in => answer.map(|mut answer| {
+                // The characters of a namespace are valid in a header.
+                let namespace = HeaderValue::from_str(control_namespace()).ok();
+                answer.headers_mut().extend(namespace.map(|namespace| (CONTROL_NAMESPACE, namespace)));
+                answer
+            }),
             Ok(answer) => answer,
             Err(_) => {
                 let limit = self.limits.response_timeout.as_secs();

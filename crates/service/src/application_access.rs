@@ -185,7 +185,7 @@ pub async fn list_or_stored(
     if applications.is_empty() {
         return Err(refused);
     }
-    applications.retain(|one| name.is_none_or(|name| AppKey::of(one).matches(name)));
+    name.iter().for_each(|name| AppKey::retain_resolved(&mut applications, AppKey::of, name));
     notices.note(&format!(
         "{}; this is the last recorded status of the applications",
         stored_state_reason(&refused)

@@ -165,7 +165,7 @@ pub enum ServiceError {
         state_dir: PathBuf,
     },
     /// The API of a remote service has returned an error.
-    #[error("the `tidegate serve` at {url} {problem}")]
+    #[error("the service at {url} {problem}")]
     Remote {
         /// URL of the service.
         url: String,
@@ -264,7 +264,9 @@ impl ServiceError {
             | Self::AmbiguousOperation { .. }
             | Self::UnknownRun { .. }
             | Self::AmbiguousRun { .. }
-            | Self::Engine(EngineError::UnknownOperation { .. })
+            | Self::Engine(
+                EngineError::UnknownOperation { .. } | EngineError::Log(LogError::UnknownStream { .. }),
+            )
             | Self::Log(LogError::UnknownStream { .. }) => ErrorCategory::BadInput,
             Self::Engine(EngineError::ShuttingDown) => ErrorCategory::NotFinished,
             Self::Refused { .. }

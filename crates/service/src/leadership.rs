@@ -122,7 +122,7 @@ fn describe_wait(wait: LeaseWait, is_standby: bool, place: &ClaimLocation) -> St
 
 fn other_leader_error(holder: &LeaseHolder, place: &ClaimLocation) -> ServiceError {
     ServiceError::refused(format!(
-        "another `tidegate serve` is the leader of this control plane: {holder} ({place}); stop it first, or start this one with `tidegate \
+        "another service is the leader of this control plane: {holder} ({place}); stop it first, or start this one with `tidegate \
          serve --standby` to take over when it stops. Services that share no Application may use different Leases (--lease)"
     ))
 }
@@ -179,7 +179,7 @@ impl FolderHolder {
 
     fn describe(&self) -> String {
         let pid = self.pid.map(|pid| format!(" (pid {pid})")).unwrap_or_default();
-        format!("another `tidegate serve`{pid} manages the folder {}", self.folder.display())
+        format!("another service{pid} manages the folder {}", self.folder.display())
     }
 }
 

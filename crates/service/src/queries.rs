@@ -354,10 +354,12 @@ impl Queries {
                 | ServiceError::Engine(
                     EngineError::UnknownOperation { .. } | EngineError::Log(LogError::UnknownStream { .. }),
                 )),
-            ) => match self.not_started_error(operation) {
-                Some(not_begun) => Err(not_begun),
-                None => self.explain_missing_operation(operation, Err(unknown)).await,
-            },
+            ) => {
+                match self.not_started_error(operation).or_else(|| self.foreign_operation_error(operation)) {
+                    Some(known) => Err(known),
+                    None => self.explain_missing_operation(operation, Err(unknown)).await,
+                }
+            }
             Err(error) => self.explain_missing_operation(operation, Err(error)).await,
         }
     }
@@ -384,6 +386,20 @@ impl Queries {
             }
             found => found,
         }
+    }
+
+    /// Returns the error for an operation that is in its Application's status, but not in the log, because a
+    /// service with another state directory recorded it.
+    fn foreign_operation_error(&self, operation: OperationId) -> Option<ServiceError> {
+        let (key, is_over) = self.applications_if_ready()?.application_with_status_of(operation)?;
+        let next = match is_over {
+            true => "nothing to do: the status of the application contains its result".to_owned(),
+            false => format!("if it does not end, sync again with `tidegate app sync {key}`"),
+        };
+        Some(ServiceError::refused(format!(
+            "operation {operation} of application {key} is not in the log of this service: a service with another state directory recorded \
+             it; {next}"
+        )))
     }
 
     /// Returns the error for an operation that is in its Application's resource but not in the log yet.

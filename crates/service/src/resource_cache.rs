@@ -66,8 +66,14 @@ impl<T: Clone> ResourceCache<T> {
     /// the problems with unreadable resources.
     pub fn find_matching(&self, text: Option<&str>) -> (Vec<T>, Vec<String>) {
         let posted = self.lock();
-        let meant = posted.by_key.iter().filter(|(key, _)| text.is_none_or(|text| key.matches(text)));
-        (meant.map(|(_, one)| one.clone()).collect(), posted.problems.clone())
+        let found = match text {
+            Some(text) => {
+                let meant = AppKey::resolve(posted.by_key.keys().cloned(), text);
+                meant.iter().filter_map(|key| posted.by_key.get(key)).cloned().collect()
+            }
+            None => posted.by_key.values().cloned().collect(),
+        };
+        (found, posted.problems.clone())
     }
 
     /// Subscribes to changes.

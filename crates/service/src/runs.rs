@@ -99,7 +99,10 @@ pub fn find_candidates(log: &Log, text: &str) -> Result<Vec<RunSummary>, Service
 /// Returns the runs that match a run ID, an ID prefix or an ApplicationSet name. `all` is ordered oldest
 /// first. For an ApplicationSet, returns only the unfinished run, or the newest one if all have finished.
 pub fn select_matching(mut all: Vec<RunSummary>, text: &str) -> Vec<RunSummary> {
-    let is_of_set = |line: &RunSummary| line.set.as_deref().is_some_and(|set| is_of_appset(set, text));
+    let sets = all.iter().filter_map(|line| line.set.as_deref()).map(AppKey::parse);
+    let meant = AppKey::resolve(sets, text);
+    let is_of_set =
+        |line: &RunSummary| line.set.as_deref().is_some_and(|set| meant.contains(&AppKey::parse(set)));
     let mut sets: BTreeMap<Option<String>, RunSummary> = BTreeMap::new();
     for line in all.iter().filter(|line| is_of_set(line)) {
         let is_open = |line: &RunSummary| line.finished_at.is_none() && line.damage.is_none();

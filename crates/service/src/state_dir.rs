@@ -20,18 +20,22 @@
 //!   traced/        log position of the trace collector
 //!   clock          time for open operations, and the corresponding machine uptime
 //!   service-id     ID of this state directory, used in the service's Lease
+//!   control-namespace namespace of the control plane of the last service
 //!   control.sock   socket for requests to the running process; exists only while the process runs
 //! ```
 
 use std::env;
-use std::fs::{self, Metadata, Permissions};
-use std::io;
+use std::fs::{self, File, Metadata, Permissions};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
 
+use tidegate_model::argo::{adopt_control_namespace, control_namespace};
+
 use crate::error::ServiceError;
 use crate::file_permissions::{self, OTHERS, WRITE_BY_OTHERS};
+use crate::files;
 use crate::notices::Notices;
 use crate::shell_words::quote_path;
 
@@ -40,6 +44,8 @@ const OWNER_ONLY_MODE: u32 = 0o700;
 /// Masks for file modes: all mode bits, and the bit for shared folders.
 const MODE_BITS: u32 = 0o7777;
 const STICKY_BIT: u32 = 0o1000;
+/// Maximum size of the file with the control namespace. A name of a namespace has at most 63 bytes.
+const NAMESPACE_BYTES_MAX: u64 = 64;
 
 /// A state directory, which may not exist yet.
 #[derive(Clone, Debug)]
@@ -52,6 +58,16 @@ pub struct StateDir {
 impl StateDir {
     /// Returns the given folder or, if none is given, the default folder.
     pub fn resolve(named: Option<&Path>) -> Result<Self, ServiceError> {
+        let resolved = Self::resolve_for_service(named)?;
+        // Without the file, no service of this version has run here.
+        if let Ok(text) = files::read_text_file(&resolved.control_namespace(), NAMESPACE_BYTES_MAX) {
+            adopt_control_namespace(text.trim());
+        }
+        Ok(resolved)
+    }
+
+    /// Returns the folder as [`Self::resolve`] does, for a service, which chooses the control namespace itself.
+    pub fn resolve_for_service(named: Option<&Path>) -> Result<Self, ServiceError> {
         // An empty variable is treated as unset.
         let given = named.filter(|dir| !dir.as_os_str().is_empty()).map(Path::to_path_buf);
         let root = match &given {
@@ -127,6 +143,24 @@ impl StateDir {
     /// Lease.
     pub fn service_id(&self) -> PathBuf {
         self.root.join("service-id")
+    }
+
+    /// Returns the file with the control namespace, from which clients learn it.
+    fn control_namespace(&self) -> PathBuf {
+        self.root.join("control-namespace")
+    }
+
+    /// Records the control namespace of this process for clients. The caller must hold the state directory
+    /// lock.
+    pub fn record_control_namespace(&self) -> Result<(), ServiceError> {
+        let (path, new) = (self.control_namespace(), self.root.join("control-namespace.new"));
+        let write = || {
+            // Opening an existing special file could block forever.
+            let _ = fs::remove_file(&new);
+            writeln!(File::create_new(&new)?, "{}", control_namespace())?;
+            fs::rename(&new, &path)
+        };
+        write().map_err(|source| ServiceError::Io { action: "write", path: path.clone(), source })
     }
 
     /// Returns the path of the file that contains the operation time.

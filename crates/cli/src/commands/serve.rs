@@ -38,7 +38,7 @@ use crate::wait;
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 pub async fn run(args: &ServeArgs, printer: &Printer) -> Result<CommandOutcome, CliError> {
-    let state_dir = StateDir::resolve(args.state.state_dir())?;
+    let state_dir = StateDir::resolve_for_service(args.state.state_dir())?;
     let rules = customizations::load_rules(&args.scripts, printer)?;
     // Reports errors in the file in the same way as other commands.
     input::load_definitions(args.definitions.as_deref())?;

@@ -75,6 +75,7 @@ pub async fn start(
     let chosen = connect_cluster(args, &mut waiting).await?;
     state_dir.create(printer)?;
     let log = log::open_locked(state_dir, printer, client::is_process_running).await?;
+    state_dir.record_control_namespace()?;
     waiting.print_address();
     let (mut leadership, mut folder_lock) = (None, None);
     match (&args.apps, &chosen) {
@@ -138,7 +139,7 @@ async fn lock_folder(
             Ok(Err(taken)) => return Err(ServiceError::from(taken).into()),
             Err(error) if error.kind() == ErrorKind::Unsupported => {
                 waiting.printer.warn(&format!(
-                    "cannot lock the folder {} ({error}), so another `tidegate serve` for this folder is not detected; do not start a second one",
+                    "cannot lock the folder {} ({error}), so another service for this folder is not detected; do not start a second one",
                     folder.display()
                 ));
                 return Ok(None);

@@ -1,6 +1,6 @@
 //! Stored plans in human-readable form.
 
-use tidegate_application::control_namespace;
+use tidegate_model::argo::display_name;
 use tidegate_service::summaries::{PlanState, PlanSummary};
 
 use super::text::one_line;
@@ -13,10 +13,7 @@ const SHORT_COMMIT_DIGITS: usize = 7;
 pub fn list(lines: &[PlanSummary], width: Option<u16>) -> Text {
     let rows = lines.iter().map(|one| {
         let approvals: Vec<String> = one.approvals.iter().map(|approval| approval.by.clone()).collect();
-        let name = match one.namespace.as_str() {
-            namespace if namespace == control_namespace() => one.name.clone(),
-            namespace => format!("{namespace}/{}", one.name),
-        };
+        let name = display_name(&one.namespace, &one.name);
         [
             one.short_hash().to_owned(),
             name,

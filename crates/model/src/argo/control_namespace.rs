@@ -4,13 +4,27 @@ use std::sync::OnceLock;
 pub const DEFAULT_CONTROL_NAMESPACE: &str = "argocd";
 
 static CONTROL_NAMESPACE: OnceLock<String> = OnceLock::new();
+/// Namespace of the service that this process uses as a client.
+static SERVICE_NAMESPACE: OnceLock<String> = OnceLock::new();
 
-/// Returns the namespace of the control plane. It is the same for the whole process:
-/// [`DEFAULT_CONTROL_NAMESPACE`] unless [`set_control_namespace`] has set a different one. As in Argo CD,
-/// Applications in this namespace, and Applications without a namespace, are identified by their plain name,
-/// including in tracking IDs. Applications in other namespaces are identified as `NAMESPACE_NAME`.
+/// Returns the namespace of the control plane. It is the same for the whole process: that of the service that
+/// a client uses ([`adopt_control_namespace`]), otherwise the one set with [`set_control_namespace`],
+/// otherwise [`DEFAULT_CONTROL_NAMESPACE`]. As in Argo CD, Applications in this namespace, and Applications
+/// without a namespace, are identified by their plain name, including in tracking IDs. Applications in other
+/// namespaces are identified as `NAMESPACE_NAME`.
 pub fn control_namespace() -> &'static str {
-    CONTROL_NAMESPACE.get_or_init(|| DEFAULT_CONTROL_NAMESPACE.to_owned())
+    match SERVICE_NAMESPACE.get() {
+        Some(namespace) => namespace,
+        None => CONTROL_NAMESPACE.get_or_init(|| DEFAULT_CONTROL_NAMESPACE.to_owned()),
+    }
+}
+
+/// Uses the control-plane namespace of the service whose Applications a client shows. It overrides the
+/// client's own setting. Only the first call has an effect, because a client uses only one service.
+pub fn adopt_control_namespace(namespace: &str) {
+    if !namespace.is_empty() {
+        let _ = SERVICE_NAMESPACE.set(namespace.to_owned());
+    }
 }
 
 /// Sets the namespace of the control plane. Must be called before any code reads the namespace.
@@ -23,6 +37,18 @@ pub fn set_control_namespace(namespace: &str) -> Result<(), ControlNamespaceInUs
         current if current == namespace => Ok(()),
         current => Err(ControlNamespaceInUse { current: current.clone() }),
     }
+}
+
+/// Returns the name under which people see an Application or ApplicationSet: the plain name in the control
+/// plane's namespace, otherwise `NAMESPACE/NAME`.
+pub fn display_name(namespace: &str, name: &str) -> String {
+    if namespace == control_namespace() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// Returns the name of an Application in tracking IDs and operations: the plain name in the control plane's
+/// namespace, otherwise `NAMESPACE_NAME`.
+pub fn instance_name(namespace: &str, name: &str) -> String {
+    if namespace == control_namespace() { name.to_owned() } else { format!("{namespace}_{name}") }
 }
 
 /// Error returned when the namespace of the control plane can't change because it was already read or set.

@@ -34,14 +34,14 @@ impl ApiClient {
             let request =
                 after.iter().fold(request, |request, page: &String| request.with_parameter("page", page));
             let page: AppSetPage = self.0.send(request).await?;
-            let is_meant = |one: &ApplicationSet| name.is_none_or(|name| appset_key(one).matches(name));
-            reached.appsets.extend(page.items.into_iter().filter(is_meant));
+            reached.appsets.extend(page.items);
             (reached.problems, reached.options) = (page.problems, page.options);
             after = page.next;
             if after.is_none() {
                 break;
             }
         }
+        name.iter().for_each(|name| AppKey::retain_resolved(&mut reached.appsets, AppKey::of_appset, name));
         Ok(reached)
     }
 
@@ -52,7 +52,7 @@ impl ApiClient {
             None => {
                 let mut found = self.appsets(Some(name)).await?.appsets.into_iter();
                 match (found.next(), found.next()) {
-                    (Some(only), None) => appset_key(&only),
+                    (Some(only), None) => AppKey::of_appset(&only),
                     (None, _) => {
                         return Err(ServiceError::BadInput {
                             message: format!(
@@ -114,10 +114,6 @@ impl ApiClient {
         };
         self.0.send::<Value>(api_request).await.map(drop)
     }
-}
-
-fn appset_key(set: &ApplicationSet) -> AppKey {
-    AppKey { namespace: set.metadata.namespace_or_default().to_owned(), name: set.metadata.name.clone() }
 }
 
 /// Returns the last path segment and the request body for an action.

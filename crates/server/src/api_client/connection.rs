@@ -19,9 +19,11 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use tidegate_model::argo::adopt_control_namespace;
 use tidegate_service::error::ServiceError;
 
 use super::api_request::ApiRequest;
+use crate::headers::CONTROL_NAMESPACE;
 use crate::loopback::is_loopback_host;
 
 /// Time limit for a response, slightly longer than the server's own time limit.
@@ -153,6 +155,10 @@ impl Connection {
         let exchange = async {
             let answer = self.client.request(request).await.map_err(|error| describe_causes(&error))?;
             let status = answer.status();
+            // Names in the response are shown relative to it.
+            if let Some(Ok(namespace)) = answer.headers().get(CONTROL_NAMESPACE).map(HeaderValue::to_str) {
+                adopt_control_namespace(namespace);
+            }
             let body = Limited::new(answer.into_body(), RESPONSE_BYTES_MAX).collect().await;
             Ok::<_, String>((status, body.map_err(|error| error.to_string())?.to_bytes()))
         };

@@ -36,7 +36,7 @@ pub async fn list_or_stored_appsets(
         return Err(no_stored_state_error(state_dir, refused));
     }
     appsets.sort_by_key(AppKey::of_appset);
-    appsets.retain(|one| name.is_none_or(|name| AppKey::of_appset(one).matches(name)));
+    name.iter().for_each(|name| AppKey::retain_resolved(&mut appsets, AppKey::of_appset, name));
     notices.note(&format!(
         "{}; this is the last recorded status of the ApplicationSets",
         stored_state_reason(&refused)
@@ -59,8 +59,9 @@ pub async fn explain_or_stored_appset(
         Err(error @ (ServiceError::Refused { .. } | ServiceError::NoResponse { .. })) => error,
         answer => return answer,
     };
-    let sets = state_files::read_all::<ApplicationSet>(&state_dir.application_sets())?;
-    let Some(set) = sets.into_iter().find(|one| AppKey::of_appset(one).matches(name)) else {
+    let mut sets = state_files::read_all::<ApplicationSet>(&state_dir.application_sets())?;
+    AppKey::retain_resolved(&mut sets, AppKey::of_appset, name);
+    let Some(set) = sets.into_iter().next() else {
         return Err(refused);
     };
     // Ignore runs of an earlier ApplicationSet with the same name.

@@ -96,6 +96,15 @@ impl ApplicationService {
         self.all().into_iter().find(|(_, application)| asks(application)).map(|(key, _)| key)
     }
 
+    /// Returns the Application whose status describes an operation, and true if the operation has ended.
+    pub(crate) fn application_with_status_of(&self, id: OperationId) -> Option<(AppKey, bool)> {
+        self.all().into_iter().find_map(|(key, application)| {
+            let state = application.status.operation_state.as_ref();
+            let state = state.filter(|state| operation::engine_id(&state.operation) == Some(id))?;
+            Some((key, state.finished_at.is_some()))
+        })
+    }
+
     /// Returns the request that is waiting for an operation to finish. `instance` is the Application's name
     /// in operations.
     pub(crate) fn waiting_request(&self, instance: &str, id: OperationId) -> Option<String> {
@@ -278,7 +287,7 @@ impl ApplicationService {
             .blocking_dependents(&AppKey::of(&application), &self.shared.application_cache);
         plan.warnings.extend(keep.unwrap_or_default().iter().take(DEPENDENTS_NAMED_MAX).map(|(other, _)| {
             let message =
-                format!("the deletion waits until Application {other} is deleted, which depends on it");
+                format!("the deletion waits until Application {other}, which depends on it, is deleted");
             warning("needed", message)
         }));
         Ok(plan)

@@ -13,7 +13,7 @@ use std::path::PathBuf;
 
 use async_trait::async_trait;
 use tidegate_application::control_namespace;
-use tidegate_model::argo::{AppProject, Application, ApplicationSet};
+use tidegate_model::argo::{AppProject, Application, ApplicationSet, display_name, instance_name};
 use tidegate_model::{Object, OperationId};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender};
 
@@ -60,11 +60,7 @@ impl AppKey {
 
     /// Returns the name that operations use.
     pub fn instance_name(&self) -> String {
-        if self.is_in_control_plane() {
-            self.name.clone()
-        } else {
-            format!("{}_{}", self.namespace, self.name)
-        }
+        instance_name(&self.namespace, &self.name)
     }
 
     /// Returns true if the key is in the control plane's namespace, so that the name is sufficient to
@@ -103,6 +99,22 @@ impl AppKey {
         }
     }
 
+    /// Returns the keys that a name given by a user refers to. A name without a namespace refers to the key in
+    /// the control plane's namespace. Only if there is none, it refers to the keys in other namespaces.
+    pub fn resolve(keys: impl IntoIterator<Item = Self>, text: &str) -> Vec<Self> {
+        let mut found: Vec<Self> = keys.into_iter().filter(|key| key.matches(text)).collect();
+        if found.iter().any(Self::is_in_control_plane) && !text.contains('/') {
+            found.retain(Self::is_in_control_plane);
+        }
+        found
+    }
+
+    /// Keeps the resources that a name given by a user refers to, as [`Self::resolve`] does.
+    pub fn retain_resolved<T>(found: &mut Vec<T>, key_of: impl Fn(&T) -> Self, text: &str) {
+        let meant = Self::resolve(found.iter().map(&key_of), text);
+        found.retain(|one| meant.contains(&key_of(one)));
+    }
+
     /// Returns true if a name entered by a user refers to this Application, with or without a namespace.
     pub fn matches(&self, text: &str) -> bool {
         text.split_once('/')
@@ -112,10 +124,7 @@ impl AppKey {
 
 impl fmt::Display for AppKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.namespace.as_str() {
-            namespace if namespace == control_namespace() => f.write_str(&self.name),
-            namespace => write!(f, "{namespace}/{}", self.name),
-        }
+        f.write_str(&display_name(&self.namespace, &self.name))
     }
 }
 

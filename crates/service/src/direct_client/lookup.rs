@@ -27,6 +27,7 @@ impl DirectClient {
         for key in self.matching_keys(name).await? {
             found.extend(self.get(&key).await?);
         }
+        AppKey::retain_resolved(&mut found, Resource::key, name);
         Ok(found)
     }
 

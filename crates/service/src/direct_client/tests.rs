@@ -59,11 +59,8 @@ async fn a_name_matches_one_application_or_the_error_lists_the_candidates() {
         (&["argocd"], "team/shop", Ok("team/shop")),
         (&["team", "argocd"], "shop", Ok("team/shop")),
         (&[], "blog", Ok("argocd/blog")),
-        (
-            &[],
-            "web",
-            Err("there are several applications named web: argocd/web, team/web; use NAMESPACE/NAME"),
-        ),
+        // The one in the control namespace.
+        (&[], "web", Ok("argocd/web")),
         (&["argocd"], "shop", Err("no application shop in namespace argocd; did you mean team/shop?")),
         (&["argocd"], "blgo", Err("no application blgo in namespace argocd; did you mean argocd/blog?")),
         (

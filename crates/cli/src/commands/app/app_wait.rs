@@ -4,6 +4,7 @@ mod reasons;
 
 use std::borrow::Borrow;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -291,7 +292,11 @@ pub(super) async fn poll_until(
                     return Err(transport.not_found_error(name).await);
                 }
             }
-            found.retain(|one| names.is_empty() || names.iter().any(|name| is_named(one, name)));
+            if !names.is_empty() {
+                let resolve = |name: &String| AppKey::resolve(found.iter().map(AppKey::of), name);
+                let meant: BTreeSet<AppKey> = names.iter().flat_map(resolve).collect();
+                found.retain(|one| meant.contains(&AppKey::of(one)));
+            }
             if found.is_empty() {
                 return Err(CliError::usage(format!(
                     "{}: nothing to wait for",

@@ -63,7 +63,7 @@ pub async fn run(args: &SingleAppArgs, printer: &Printer) -> Result<CommandOutco
         // its cluster. If the operation was compacted, only the status still contains its result.
         Err(error) => {
             if operation::has_started(&application) {
-                printer.note(&format!("no details of operation {id} are available: {error}"));
+                printer.note(&format!("no details are available: {error}"));
             }
             return show_idle_status(args, &transport, &application, printer).await;
         }
