@@ -133,39 +133,51 @@ fn an_undefined_gate_is_named_before_its_step() {
 #[test]
 fn appsets_of_one_name_are_distinguished_by_namespace() {
     let mut shops = Shops::serve("steps: []");
-    shops.bench.write(
-        "fleet/other.yaml",
-        "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {name: shops, namespace: team-a}\nspec:\n  generators: []\n  template: {metadata: {name: none}, spec: {project: default, destination: {}, source: {repoURL: ./repo}}}\n",
-    );
-    let both = std::iter::repeat_with(|| shops.bench.json(&["appset", "list", "-o", "json"]))
+    let others = [
+        "{name: shops, namespace: team-a}",
+        "{name: stores, namespace: team-a}",
+        "{name: stores, namespace: team-b}",
+    ];
+    for (number, metadata) in others.iter().enumerate() {
+        let other = format!(
+            "apiVersion: argoproj.io/v1alpha1\nkind: ApplicationSet\nmetadata: {metadata}\nspec:\n  generators: []\n  template: {{metadata: {{name: none}}, spec: {{project: default, destination: {{}}, source: {{repoURL: ./repo}}}}}}\n"
+        );
+        shops.bench.write(&format!("fleet/other-{number}.yaml"), other);
+    }
+    let all = std::iter::repeat_with(|| shops.bench.json(&["appset", "list", "-o", "json"]))
         .take(3000)
-        .find(|list| list["items"].as_array().unwrap().len() == 2);
-    assert!(both.is_some(), "the folder is watched");
-    let text = "several ApplicationSets are named shops: argocd/shops, team-a/shops; use one of these names";
+        .find(|list| list["items"].as_array().unwrap().len() == 4);
+    assert!(all.is_some(), "the folder is watched");
+    let text =
+        "several ApplicationSets are named stores: team-a/stores, team-b/stores; use one of these names";
     let reason = ["--reason", "x"];
     for args in [
-        &["get", "shops"][..],
-        &["status", "shops"],
-        &["explain", "shops"],
-        &["pause", "shops"],
-        &["retry", "shops"],
-        &["refresh", "shops"],
-        &["delete", "shops", "--yes"],
-        &["delete", "shops", "--plan"],
+        &["get", "stores"][..],
+        &["status", "stores"],
+        &["explain", "stores"],
+        &["pause", "stores"],
+        &["retry", "stores"],
+        &["refresh", "stores"],
+        &["delete", "stores", "--yes"],
+        &["delete", "stores", "--plan"],
     ] {
         let ran = shops.run(args).expect_code(2);
         assert!(ran.err.contains(text) && ran.out.is_empty(), "{args:?}: {ran:?}");
         let there = shops.run_as("ann", args).expect_code(2);
         assert_eq!(there.err, ran.err, "{args:?}");
-        let nobody: Vec<&str> = args.iter().map(|arg| if *arg == "shops" { "shoes" } else { arg }).collect();
+        let nobody: Vec<&str> = args.iter().map(|arg| if *arg == "stores" { "shoes" } else { arg }).collect();
         let ran = shops.run(&nobody).expect_code(2);
         assert!(ran.err.contains("there is no ApplicationSet shoes; `tidegate appset list`"), "{ran:?}");
     }
-    let skip = shops.run(&[&["skip", "shops", "--step", "1"], &reason[..]].concat()).expect_code(2);
+    let skip = shops.run(&[&["skip", "stores", "--step", "1"], &reason[..]].concat()).expect_code(2);
     assert!(skip.err.contains(text), "{skip:?}");
-    shops.run(&["explain", "team-a/shops"]).expect_code(0);
-    shops.run(&["delete", "team-a/shops", "--yes", "--timeout", "10m"]).expect_code(0);
-    shops.run(&["get", "shops"]).expect_code(0);
+    shops.run(&["explain", "team-a/stores"]).expect_code(0);
+    shops.run(&["delete", "team-a/stores", "--yes", "--timeout", "10m"]).expect_code(0);
+    shops.run(&["get", "stores"]).expect_code(0);
+    // A name without a namespace refers to the control namespace first.
+    let steps = shops.run(&["get", "shops"]).expect_code(0).out;
+    assert!(steps.contains("RollingSync"), "{steps}");
+    assert!(!shops.run(&["get", "team-a/shops"]).expect_code(0).out.contains("RollingSync"));
     shops.stop();
 }
 

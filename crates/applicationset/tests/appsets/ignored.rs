@@ -179,13 +179,13 @@ fn strategies_that_would_stop_syncs_or_deletions_are_invalid() {
         (
             json!({"type": "RollingSync", "rollingSync": step("-10%")}),
             vec![format!(
-                "spec.strategy.rollingSync, {invalid}. No Application is synced until this is fixed"
+                "spec.strategy.rollingSync, {invalid}. No Applications will be synced until this is fixed"
             )],
         ),
         (
             json!({"deletionOrder": "Custom", "deletionSync": step("-10%")}),
             vec![format!(
-                "spec.strategy.deletionSync, {invalid}. No Application is deleted until this is fixed"
+                "spec.strategy.deletionSync, {invalid}. No Applications will be deleted until this is fixed"
             )],
         ),
     ] {

@@ -34,9 +34,7 @@ pub async fn add_missing_rights(cluster: &dyn Cluster, request: &SyncRequest, wr
         origin: None,
         message: match trial {
             true => {
-                format!(
-                    "forbidden: nothing will be written, because these permissions are missing: {missing}"
-                )
+                format!("forbidden: nothing will be written; missing permissions: {missing}")
             }
             false => format!("missing permissions, unless the operation itself grants them: {missing}"),
         },

@@ -24,7 +24,7 @@ fn findings_of_one_object() {
         ),
         ("helm.sh/hook-weight=1.5", "invalid-wave", "helm.sh/hook-weight"),
         ("sync-options=Prune=no", "unknown-sync-option", "use Prune=true or Prune=false or Prune=confirm"),
-        ("sync-options=CreateNamespace=true", "option-without-effect", "set it on the application"),
+        ("sync-options=CreateNamespace=true", "option-without-effect", "set the option on the application"),
         ("tidegate.dev/wave-timeout=soon", "invalid-duration", "invalid duration \"soon\""),
         ("tidegate.dev/timeout=5s", "annotation-without-effect", "not a hook"),
         ("tidegate.dev/hook-runner=x", "annotation-without-effect", "not a hook"),

@@ -263,11 +263,11 @@ fn only_allowed_addresses_are_fetched() {
     stage.allow(&[]);
     let error = stage.error(&kustomization);
     assert!(
-        error.contains("--allow-remote-bases` allows it") && error.contains("/base//app?ref=v1"),
+        error.contains("--allow-remote-bases` allows them") && error.contains("/base//app?ref=v1"),
         "{error}"
     );
     stage.bench.making.dependencies = None;
-    assert!(stage.error(&kustomization).contains("--allow-remote-bases` allows it"));
+    assert!(stage.error(&kustomization).contains("--allow-remote-bases` allows them"));
     for prefix in ["https://127.0.0.1", "*", "https://example.com"] {
         stage.allow(&[prefix]);
         assert!(stage.error(&kustomization).contains("none of the prefixes in"), "{prefix}");

@@ -149,7 +149,7 @@ fn impossible_changes_are_reported() {
     for (said, expected) in [
         (
             json!({"commonLabels": {"team": "b"}}),
-            "it already has the label team; source.kustomize.forceCommonLabels replaces it",
+            "it already has the label team; set source.kustomize.forceCommonLabels to replace it",
         ),
         (json!({"images": ["nginx"]}), "name=other:tag"),
         (json!({"replicas": [{"name": "web", "count": "many"}]}), "not a valid number"),
@@ -219,8 +219,11 @@ fn nothing_is_fetched_for_a_kustomization() {
         ("[1]", "not a map of fields"),
         ("helmCharts: [{name: a, repo: 'https://example.com'}]\n", "enable-helm"),
         // Kustomize treats both names as the same, and so must the check.
-        ("Resources: ['http://127.0.0.1/a.yaml']", "it has Resources, which Kustomize reads as resources"),
-        ("re\u{17f}ources: ['http://127.0.0.1/a.yaml']", "reads as resources; use resources"),
+        (
+            "Resources: ['http://127.0.0.1/a.yaml']",
+            "it has the field Resources, which Kustomize reads as resources",
+        ),
+        ("re\u{17f}ources: ['http://127.0.0.1/a.yaml']", "reads as resources; rename the field to resources"),
         ("Components: [../../../../elsewhere]", "reads as components"),
         ("HelmCharts: [{name: a}]", "reads as helmCharts"),
         ("configMapGenerator: [{name: a, files: [../elsewhere/a.yaml]}]", "elsewhere/a.yaml"),

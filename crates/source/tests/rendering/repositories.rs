@@ -142,7 +142,7 @@ fn the_newest_allowed_version() {
     for (wanted, chart, expected) in [
         ("3.*", "web", "no version 3.* of its chart \"web\""),
         ("9.9.9", "web", "no version 9.9.9"),
-        ("*", "none", "has no chart \"none\"; it has web"),
+        ("*", "none", "has no chart \"none\"; its charts are: web"),
     ] {
         let asked = ApplicationSource { chart: chart.into(), ..again.web(wanted) };
         assert!(again.error(&asked).contains(expected), "{}", again.error(&asked));
@@ -238,7 +238,7 @@ fn hostile_archives_are_refused() {
         (gzip(&tar(&[chart_yaml, ("web/link", b'2', b"")])), "contains the link"),
         (gzip(&tar(&[chart_yaml, ("web/link", b'1', b"")])), "contains the link"),
         (gzip(&tar(&[chart_yaml, ("web/device", b'3', b"")])), "neither a file nor a folder"),
-        (gzip(&tar(&[chart_yaml, ("web/a\nb", b'0', b"x")])), "rename it"),
+        (gzip(&tar(&[chart_yaml, ("web/a\nb", b'0', b"x")])), "rename the file"),
         (gzip(&tar(&[("web/values.yaml", b'0', b"")])), "it has no Chart.yaml"),
         (gzip(&tar(&[chart_yaml, ("web/bomb", b'0', &bomb)])), "more than 128 MiB"),
         (gzip(&bomb), "more than 128 MiB"),

@@ -142,7 +142,7 @@ async fn a_wave_waits_for_its_sync_window() {
     let lost = engine.submit(sync.request.clone(), targets).await.unwrap();
     wait_until(&engine, lost, |view, reason| {
         reason.contains("sync window office does not allow syncs until 2026-01-01T09:00:00Z")
-            && reason.contains("it is not defined")
+            && reason.contains("the gate is not defined")
             && view.warnings.iter().any(|warning| warning.message.contains("window:lost"))
             && view.warnings.iter().all(|warning| !warning.message.contains("window:office"))
     })

@@ -65,7 +65,7 @@ fn an_invalid_provider_response_is_named_and_not_trusted() {
                 (EndpointFault::Status(500, "<b>no</b>"), "returns status 500"),
                 (
                     EndpointFault::Status(200, "an-access-token"),
-                    if path == "/keys" { "its key set is invalid" } else { "returns an invalid response" },
+                    if path == "/keys" { "key set is invalid" } else { "returns an invalid response" },
                 ),
                 (EndpointFault::Elsewhere, "returns a redirect"),
                 (EndpointFault::Endless, "returns more than 65536 bytes"),
