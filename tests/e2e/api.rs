@@ -631,7 +631,7 @@ fn the_sign_in_provider_is_checked_at_start_and_may_be_unavailable() {
     let mut service = fleet.bench.start(&serve("0"));
     let mut missing = vec![
         "for users of Example ID; the web page is at",
-        "sign-in with Example ID is not available: its configuration cannot be reached",
+        "sign-in with Example ID is not available: the provider's configuration cannot be reached",
         "managing 3 applications",
     ];
     // The events can arrive in any order.
