@@ -18,6 +18,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_model::Object;
 
 pub use error::{ManifestCause, ManifestError};
+pub use name_validation::is_label;
 
 use crate::text::escape;
 use tidegate_yaml::{Document, Problem, ProblemCause, json};

@@ -5,10 +5,8 @@ use tidegate_model::argo::{ApplicationSource, ApplicationSpec, ResourceIgnoreDif
 use tidegate_model::{IgnoreDifference, Tracking};
 
 use crate::diff::{Comparer, IgnoreError};
+use crate::manifests::is_label;
 use crate::sync_options::unknown_options;
-
-/// Maximum length of a namespace's name, in bytes.
-const NAMESPACE_BYTES_MAX: usize = 63;
 
 /// Returns the errors that prevent Tidegate from managing an Application, regardless of its manifests.
 pub fn spec_problems(spec: &ApplicationSpec) -> Vec<SpecProblem> {
@@ -66,13 +64,8 @@ impl SpecChecker {
 /// characters, which must not be displayed, have their own error.
 fn namespace_problem(namespace: &str) -> Option<SpecProblem> {
     const FIELD: &str = "spec.destination.namespace";
-    let is_end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_lowercase() || c.is_ascii_digit());
-    let is_valid = namespace.len() <= NAMESPACE_BYTES_MAX
-        && is_end(namespace.chars().next())
-        && is_end(namespace.chars().last())
-        && namespace.chars().all(|c| matches!(c, 'a'..='z' | '0'..='9' | '-'));
     let is_reported_elsewhere = namespace.is_empty() || namespace.chars().any(char::is_control);
-    (!is_valid && !is_reported_elsewhere).then(|| {
+    (!is_label(namespace) && !is_reported_elsewhere).then(|| {
         let rule = "use at most 63 lower-case letters, digits and '-', with a letter or digit at both ends";
         SpecProblem::new(FIELD, format!("{FIELD} {namespace:?} is not a valid namespace name; {rule}"))
     })

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::builder::{OsStringValueParser, RangedU64ValueParser, TypedValueParser};
 use tidegate_lifecycle::operation::gate_error;
 use tidegate_model::{ResourceSelector, Timestamp, normalize_reason, parse_duration};
+use tidegate_planner::manifests::is_label;
 use tidegate_service::applications::listing::LabelTerm;
 
 /// Maximum length of a name in Kubernetes.
@@ -92,13 +93,7 @@ pub fn parse_application_name(text: &str) -> Result<String, String> {
 }
 
 pub fn parse_namespace(text: &str) -> Result<String, String> {
-    let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    let edge = |c: Option<char>| c.is_some_and(|c| c != '-');
-    if text.len() <= LABEL_MAX
-        && text.chars().all(good)
-        && edge(text.chars().next())
-        && edge(text.chars().last())
-    {
+    if is_label(text) {
         return Ok(text.to_owned());
     }
     Err(format!("use 1 to {LABEL_MAX} lowercase letters, digits and '-', without '-' at the start or end"))

@@ -84,7 +84,8 @@ fn is_segment(text: &str) -> bool {
         && !text.contains(|c: char| matches!(c, '/' | '%') || c.is_control())
 }
 
-fn is_label(text: &str) -> bool {
+/// Returns true for a DNS label, such as the name of a namespace.
+pub fn is_label(text: &str) -> bool {
     text.len() <= LABEL_LENGTH_MAX && has_label_characters(text)
 }
 
