@@ -4,17 +4,15 @@
 //! same machine is also measured: the file `clock` in the state directory maps operation time to uptime.
 //!
 //! ```text
-//! clock     boot id | milliseconds since boot | milliseconds since 1970 | the first digits of the SHA-256 of
-//! these
+//! clock     boot id | milliseconds since boot | milliseconds since 1970 | first digits of the SHA-256 of these
 //! ```
 //!
 //! After a reboot, or on another machine, only the wall clock can tell how much time has passed. It isn't
 //! trusted if it has gone backwards. If no operation is open, nothing depends on the measured time, and the
-//! wall
-//! clock is used.
+//! wall clock is used.
 
 use std::fs::{self, File};
-use std::io::{Read as _, Write as _};
+use std::io::Read as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,6 +22,7 @@ use tidegate_model::{Timestamp, format_duration};
 use tidegate_oplog::{Log, LogError, Lookup};
 
 use crate::error::ServiceError;
+use crate::files;
 use crate::notices::Notices;
 use crate::operations;
 use crate::state_dir::StateDir;
@@ -110,15 +109,9 @@ pub fn initialize_clock(state_dir: &StateDir, log: &Log, notices: &dyn Notices) 
 pub fn write_mark(state_dir: &StateDir) {
     let Some(uptime) = Uptime::now() else { return };
     let mark = ClockMark { uptime, time: SystemClock.now() };
-    let (path, new) = (state_dir.clock(), state_dir.path().join("clock.new"));
+    let path = state_dir.clock();
     // If the file is missing, the next process uses the wall clock.
-    let write = || {
-        // Opening an existing special file could block forever, so remove it.
-        let _ = fs::remove_file(&new);
-        File::create_new(&new)?.write_all(mark.to_line().as_bytes())?;
-        fs::rename(&new, &path)
-    };
-    if let Err(error) = write() {
+    if let Err(error) = files::replace_file(&path, &mark.to_line()) {
         tracing::warn!(%error, path = %path.display(), "failed to store the time for later processes");
     }
 }

@@ -1,7 +1,7 @@
-//! Reads files that users have written.
+//! Reads files that users have written, and replaces small files in a state directory.
 
 use std::fs::{self, File};
-use std::io::{self, Read as _};
+use std::io::{self, Read as _, Write as _};
 use std::path::Path;
 
 fn invalid_file_error(message: String) -> io::Error {
@@ -25,6 +25,19 @@ pub fn read_file(path: &Path, bytes_max: u64) -> io::Result<Vec<u8>> {
         return Err(invalid_file_error(format!("the file is larger than the maximum of {bytes_max} bytes")));
     }
     Ok(bytes)
+}
+
+/// Atomically replaces a file without an extension. The caller must hold the lock on the state directory.
+///
+/// # Errors
+///
+/// Returns an error if the new content can't be written. In this case, the file hasn't changed.
+pub(crate) fn replace_file(path: &Path, content: &str) -> io::Result<()> {
+    let new = path.with_extension("new");
+    // Opening an existing special file could block forever, so remove it.
+    let _ = fs::remove_file(&new);
+    File::create_new(&new)?.write_all(content.as_bytes())?;
+    fs::rename(&new, path)
 }
 
 /// Returns the content of a text file, in the same way as [`read_file`].

@@ -25,8 +25,8 @@
 //! ```
 
 use std::env;
-use std::fs::{self, File, Metadata, Permissions};
-use std::io::{self, Write as _};
+use std::fs::{self, Metadata, Permissions};
+use std::io;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Once, OnceLock};
@@ -153,14 +153,12 @@ impl StateDir {
     /// Records the control namespace of this process for clients. The caller must hold the state directory
     /// lock.
     pub fn record_control_namespace(&self) -> Result<(), ServiceError> {
-        let (path, new) = (self.control_namespace(), self.root.join("control-namespace.new"));
-        let write = || {
-            // Opening an existing special file could block forever.
-            let _ = fs::remove_file(&new);
-            writeln!(File::create_new(&new)?, "{}", control_namespace())?;
-            fs::rename(&new, &path)
-        };
-        write().map_err(|source| ServiceError::Io { action: "write", path: path.clone(), source })
+        let path = self.control_namespace();
+        files::replace_file(&path, &format!("{}\n", control_namespace())).map_err(|source| ServiceError::Io {
+            action: "write",
+            path,
+            source,
+        })
     }
 
     /// Returns the path of the file that contains the operation time.
