@@ -1,14 +1,14 @@
 //! Notifications about the start, end and missed deadlines of operations, posted to webhooks and chats.
 //!
 //! ```text
-//! Engine::all_events ──▶ should_notify ──▶ Notification ──▶ post_once until accepted ──▶
-//! SubscriberProgress::write
+//! Engine::all_events ──▶ should_notify ──▶ Notification ──▶ post_once until accepted
+//!                                                           └──▶ SubscriberProgress::write
 //! ```
 //!
 //! The progress is written to disk once a target has accepted a notification. Each notification is therefore
 //! sent at least once, even if the process crashes; recipients recognize duplicates by the ID. A target that
-//! does not
-//! accept notifications does not delay other targets, because the operation log contains the missed events.
+//! does not accept notifications does not delay other targets, because the operation log contains the missed
+//! events.
 
 mod delivery;
 mod notification;

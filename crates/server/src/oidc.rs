@@ -10,9 +10,8 @@
 //!
 //! `settings` contains the provider and the roles, and `pending_logins` contains the logins in progress.
 //! `provider` sends requests, `id_token` validates the responses, and `identity` derives the user name. A
-//! successful
-//! sign-in opens the same kind of session as a token. The API does not accept a
-//! provider's credentials in any other way.
+//! successful sign-in opens the same kind of session as a token. The API does not accept a provider's
+//! credentials in any other way.
 
 mod id_token;
 mod identity;

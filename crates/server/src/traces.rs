@@ -1,8 +1,8 @@
 //! Traces. Each finished operation is sent to a collector as a tree of spans, using OTLP over HTTP.
 //!
 //! ```text
-//! Engine::all_events ──▶ finished? ──▶ its log ──▶ build_spans ──▶ CollectorClient::deliver ──▶
-//! SubscriberProgress
+//! Engine::all_events ──▶ finished? ──▶ its log ──▶ build_spans ──▶ CollectorClient::deliver
+//!                                                                  └──▶ SubscriberProgress
 //! ```
 //!
 //! Spans are derived from the log of a finished operation, so its trace is complete even if the process

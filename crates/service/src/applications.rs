@@ -8,9 +8,8 @@
 //! ```
 //!
 //! An idle actor only keeps its resource in memory. The crate `application` makes the decisions. State that
-//! must
-//! survive a crash is persisted before the actor acts: an operation's ID is in the store before the engine
-//! receives the operation, so the operation starts only once even if the process crashes.
+//! must survive a crash is persisted before the actor acts: an operation's ID is in the store before the
+//! engine receives the operation, so the operation starts only once even if the process crashes.
 
 mod actor;
 mod admission;

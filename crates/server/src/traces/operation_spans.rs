@@ -5,12 +5,10 @@
 //!            └─ phase ── wave ── task
 //! ```
 //!
-//! The recorded events determine all spans and their IDs. The result is the same if the log is read
-//! again, for example because the process has crashed or the collector rejected the spans. Each attempt has
-//! its
-//! own phases and waves. If a task event doesn't have a time, its time is derived from the surrounding
-//! events. A task starts
-//! when its wave starts to apply or prune objects, and ends at the next known time.
+//! The recorded events determine all spans and their IDs. The result is the same if the log is read again,
+//! for example because the process has crashed or the collector rejected the spans. Each attempt has its own
+//! phases and waves. If a task event doesn't have a time, its time is derived from the surrounding events. A
+//! task starts when its wave starts to apply or prune objects, and ends at the next known time.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
