@@ -97,8 +97,8 @@ async fn send_query(
     let log = tokio::task::block_in_place(|| log::open_read_only(state_dir, notices))?;
     // The process that holds the lock may be running this operation or another one, or it may only be
     // reading.
-    let nobody = is_held(state_dir.path()) == Some(false);
-    Ok(QueryResponder::Queries(if nobody {
+    let is_unlocked = is_held(state_dir.path()) == Some(false);
+    Ok(QueryResponder::Queries(if is_unlocked {
         Queries::without_engine(log)
     } else {
         Queries::with_other_process(log)

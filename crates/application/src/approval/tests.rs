@@ -241,11 +241,11 @@ fn a_refused_approver_gets_the_list_of_approvers() {
         "{told}"
     );
     assert!(!alone.describe_missing(PlanAuthor::Automated, &[]).unwrap().contains("no one"));
-    let nobody = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("")])
+    let without_approvers = policy(&[], &[APPROVAL_REQUIRED, approvers_annotation("")])
         .check_approval(ann, &[], "ben")
         .unwrap_err()
         .to_string();
-    assert!(nobody.contains("no one can give"), "{nobody}");
+    assert!(without_approvers.contains("no one can give"), "{without_approvers}");
 }
 
 #[test]

@@ -228,10 +228,10 @@ fn the_requester_of_a_deletion_survives_the_log() {
         deletion_request(going, &started, (Destination::Simulated, "shop".to_owned())).unwrap().initiated_by
     };
     let when = at.to_string();
-    let nobody = logged(&going);
-    assert_eq!(nobody, format!("deletion of the application, requested at {when}"));
+    let requester = logged(&going);
+    assert_eq!(requester, format!("deletion of the application, requested at {when}"));
     assert_eq!(
-        (parse_requester(&nobody), Requester::deletion_requester(&nobody)),
+        (parse_requester(&requester), Requester::deletion_requester(&requester)),
         (Some(("", Some(when.as_str()))), None)
     );
     let asker = DeletionRequester::new("ann", "no longer\nneeded, requested at once", at).unwrap();
@@ -250,13 +250,13 @@ fn the_requester_of_a_deletion_survives_the_log() {
     // The requester of a failed attempt isn't used for a later attempt.
     let long_ago = Timestamp::from_millis(at.timestamp().as_millis() - 3_600_000).into();
     DeletionRequester::new("ann", "", long_ago).unwrap().annotate(&mut going.metadata.annotations);
-    assert_eq!(logged(&going), nobody);
+    assert_eq!(logged(&going), requester);
     // Text that other clients write is truncated.
     let written = format!("{{\"by\": \"{}\", \"at\": \"{when}\"}}", "x".repeat(100_000));
     going.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), written);
     assert!(logged(&going).len() < 500);
     going.metadata.annotations.insert(DELETION_REQUESTED_BY.to_owned(), "ann".to_owned());
-    assert_eq!(logged(&going), nobody);
+    assert_eq!(logged(&going), requester);
     assert_eq!(DeletionRequester::new(" \n", "because", at), None);
     for other in ["ann", "automated", "deletion of the application or so"] {
         assert_eq!((parse_requester(other), Requester::deletion_requester(other)), (None, None), "{other}");

@@ -72,9 +72,9 @@ fn every_view_is_the_same_file_and_is_revalidated() {
 fn a_token_opens_a_session_and_its_owner_ends_it() {
     run_test(async {
         let server = serve(Limits::default()).await;
-        let nobody = server.request("GET", "/api/v1/session", &[], "").await;
+        let anonymous = server.request("GET", "/api/v1/session", &[], "").await;
         assert_eq!(
-            (nobody.status, nobody.json()["role"].clone(), nobody.json()["acceptsTokens"].clone()),
+            (anonymous.status, anonymous.json()["role"].clone(), anonymous.json()["acceptsTokens"].clone()),
             (200, json!(null), json!(true))
         );
         let origin = server.origin();

@@ -59,8 +59,8 @@ impl GitConnection {
 
     fn handshake(&mut self) -> gix::Result<Handshake> {
         // Credentials are either sent with the first request or not sent at all.
-        let nobody = |_| Err(message("the server requires credentials").raise());
-        gix::protocol::handshake(&mut self.transport, Service::UploadPack, nobody, Vec::new(), &mut Discard)
+        let refuse = |_| Err(message("the server requires credentials").raise());
+        gix::protocol::handshake(&mut self.transport, Service::UploadPack, refuse, Vec::new(), &mut Discard)
     }
 }
 

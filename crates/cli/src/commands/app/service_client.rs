@@ -173,8 +173,8 @@ impl ServiceClient {
         match self {
             Self::Local(state_dir) => {
                 let following = client::stream_output(&state_dir.socket(), operation).await?;
-                let nobody = || ServiceError::Control { problem: "has ended".to_owned() };
-                following.map(HookOutputSource::Local).ok_or_else(nobody)
+                let ended = || ServiceError::Control { problem: "has ended".to_owned() };
+                following.map(HookOutputSource::Local).ok_or_else(ended)
             }
             Self::Remote(remote) => remote.follow_output(operation).await.map(HookOutputSource::Remote),
         }

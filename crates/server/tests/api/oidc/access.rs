@@ -16,9 +16,9 @@ fn a_group_gives_only_its_role_and_sign_out_ends_the_session() {
         let provider = Provider::new(ProviderBehavior::default());
         let server = serve(&provider, WITH_SECRET, limits()).await;
         let mut ann = Browser::new(&server);
-        let nobody = ann.session().await;
+        let anonymous = ann.session().await;
         assert_eq!(
-            (&nobody["role"], &nobody["acceptsTokens"], &nobody["provider"]),
+            (&anonymous["role"], &anonymous["acceptsTokens"], &anonymous["provider"]),
             (&json!(null), &json!(false), &json!("The Provider"))
         );
         let back = ann.start_login("?next=%2Foperations%3Fby%3Dann").await;

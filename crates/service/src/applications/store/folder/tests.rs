@@ -57,8 +57,8 @@ fn the_requester_of_a_deletion_is_known_after_the_file_is_gone() {
     let left = deleted_without_file(&before, Some(persisted.clone())).unwrap().application;
     assert_eq!(left.annotation(DELETION_REQUESTED_BY), Some("ann"));
     assert_eq!(left.metadata.deletion_timestamp, persisted.metadata.deletion_timestamp);
-    let nobody = deleted_without_file(&before, None).unwrap().application;
-    assert_eq!(nobody.annotation(DELETION_REQUESTED_BY), None);
+    let without_requester = deleted_without_file(&before, None).unwrap().application;
+    assert_eq!(without_requester.annotation(DELETION_REQUESTED_BY), None);
 }
 
 #[test]
