@@ -2,15 +2,8 @@
 //!
 //! If the binaries of a control plane are missing, each test is reported by name as ignored.
 //! `scripts/kube-assets` downloads the binaries.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, clippy::disallowed_methods, missing_docs, reason = "tests may panic")]
 
 #[path = "../e2e/bench.rs"]
 #[allow(dead_code, reason = "shared with the tests on the simulated cluster")]

@@ -3,15 +3,8 @@
 //!
 //! If there is no OpenSSH server, each test is reported by name as ignored; with `TIDEGATE_REQUIRE_SSHD=1`,
 //! it fails.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, clippy::disallowed_methods, missing_docs, reason = "tests may panic")]
 
 #[path = "../e2e/bench.rs"]
 #[allow(dead_code, reason = "shared with the tests of the command")]

@@ -2,15 +2,8 @@
 //!
 //! The browser is Chromium with its own driver. If either is missing, each test is reported by name as
 //! ignored; with `TIDEGATE_REQUIRE_BROWSER=1`, it fails.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, clippy::disallowed_methods, missing_docs, reason = "tests may panic")]
 
 #[path = "../e2e/bench.rs"]
 #[allow(dead_code, reason = "shared with the tests of the command")]

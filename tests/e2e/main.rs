@@ -1,14 +1,8 @@
 //! The `tidegate` command as seen from outside: output, exit codes, and the state of the simulated cluster
 //! after the process was killed. Each test has its own folder, and doesn't depend on a network or on another
 //! test.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
 
 mod api;
 mod app_of_apps;

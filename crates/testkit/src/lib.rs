@@ -1,11 +1,6 @@
 //! Crash injection, scenarios and simulation for the tests of Tidegate. Never part of the program.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, reason = "tests may panic")]
 
 pub mod chain;
 pub mod concurrent_change;

@@ -1,11 +1,6 @@
 //! Rules for comparisons, health and syncs of applications, one row each.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(missing_docs, reason = "tests may panic")]
 
 mod addresses;
 mod automated_sync;

@@ -1,11 +1,6 @@
 //! Rules for changes to Applications and for the status of an ApplicationSet.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(missing_docs, reason = "tests may panic")]
 
 mod change_preview;
 mod changes;

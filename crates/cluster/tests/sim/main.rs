@@ -1,12 +1,7 @@
 //! Behavior of the simulated cluster, one file per topic. Tests never sleep, because simulated time is just a
 //! number.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, reason = "tests may panic")]
 
 mod async_cluster;
 mod deletes;

@@ -1,11 +1,6 @@
 //! Generation of Applications from ApplicationSets in files.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(missing_docs, reason = "tests may panic")]
 
 mod failed_generators;
 mod invalid;

@@ -6,14 +6,8 @@
 //! `TIDEGATE_REQUIRE_GO_TEMPLATES=1` is set. The default cases are fixed; `TIDEGATE_GO_CASES=N` tries N other
 //! cases, and `TIDEGATE_GO_SEED=N` repeats a single case. If the results differ, the test prints the case and
 //! its seed as a row of the table.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    missing_docs,
-    reason = "test code"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test code")]
+#![allow(clippy::cast_possible_truncation, missing_docs, reason = "test code")]
 
 mod atoms;
 mod calls;

@@ -1,13 +1,7 @@
 //! Tests of the machines for an ApplicationSet's Applications, through their public API: tables, scenarios,
 //! and random fleets with random disturbances.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, missing_docs, reason = "tests may panic")]
 
 mod build;
 mod disturbances;

@@ -1,11 +1,6 @@
 //! Reading and writing custom resources without loss, using their documented field names.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(missing_docs, reason = "tests may panic")]
 
 mod crds;
 

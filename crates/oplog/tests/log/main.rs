@@ -1,15 +1,8 @@
 //! Tests of the log through its public API. They are a single program, so that it is built and linked only
 //! once.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::disallowed_methods,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, clippy::disallowed_methods, missing_docs, reason = "tests may panic")]
 
 mod child;
 mod compaction;

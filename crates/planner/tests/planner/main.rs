@@ -1,11 +1,6 @@
 //! Black-box tests of the planner: manifests and live objects in, plans and findings out.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, reason = "tests may panic")]
 
 mod bad_input;
 mod drift;

@@ -1,11 +1,6 @@
 //! Tests of rendering manifests, with the real tools if they are installed, and with misbehaving scripts.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    missing_docs,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "tests may panic")]
+#![allow(missing_docs, reason = "tests may panic")]
 
 mod archives;
 mod bases;

@@ -1,12 +1,7 @@
 //! The engine with failing extensions, clusters, logs and clocks. The tests run on virtual time and check the
 //! cluster's own audit log.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, reason = "tests may panic")]
 
 mod admission;
 mod bindings;

@@ -1,11 +1,6 @@
 //! Tests on a real Kubernetes control plane.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "test code"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "test code")]
+#![allow(clippy::indexing_slicing, reason = "test code")]
 
 mod admission;
 mod cluster;

@@ -3,13 +3,8 @@
 //! faults and crashes. The invariants are checked on the requests to the cluster. `TIDEGATE_SERVICE_SEEDS=N`
 //! runs N lives. `TIDEGATE_SERVICE_SEED=S` repeats one life several times with output. The seed determines
 //! users, faults and crashes, but not the order of two simultaneous threads.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    reason = "tests may panic"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests may panic")]
+#![allow(clippy::indexing_slicing, reason = "tests may panic")]
 
 mod approval;
 mod crash_disk;

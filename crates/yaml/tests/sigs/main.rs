@@ -5,14 +5,8 @@
 //! `scripts/template-table/make` writes the file. If `TIDEGATE_GO_TEMPLATES` is the path of the reference
 //! program (`scripts/template-table/program --fetch`), the test also compares random documents with the
 //! library itself; `TIDEGATE_REQUIRE_GO_TEMPLATES=1` requires this.
-#![allow(
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::indexing_slicing,
-    clippy::cast_possible_truncation,
-    missing_docs,
-    reason = "test code"
-)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test code")]
+#![allow(clippy::cast_possible_truncation, missing_docs, reason = "test code")]
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
