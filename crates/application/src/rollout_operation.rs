@@ -166,32 +166,35 @@ pub struct AdoptableOperations {
     /// The progressive sync. Its own successful operations aren't accepted, because a person may have
     /// requested that they be repeated.
     pub rollout: OperationId,
-    /// Revisions whose manifests equal the manifests to deploy.
+    /// Revisions whose manifests are known to equal the manifests to deploy. There may be others.
     pub revisions: Vec<Vec<String>>,
     /// True if operations of Degraded applications are accepted. If false, these applications are synced
     /// again, which may fix them.
     pub includes_degraded: bool,
 }
 
-/// Returns an operation that has already deployed the progressive sync's revisions from the same sources. A
-/// comparison must determine whether the application is still Synced.
-pub fn find_adoptable(
+impl AdoptableOperations {
+    /// Returns true if an application with this health doesn't have to be synced again.
+    pub fn accepts_health(&self, health: Option<HealthStatus>) -> bool {
+        self.includes_degraded || !matches!(health, Some(HealthStatus::Degraded | HealthStatus::Missing))
+    }
+}
+
+/// Returns the last deployment if it may already have brought the application to the progressive sync's target.
+/// The caller must still check that it deployed the target's manifests and that nothing has changed since.
+pub fn adoption_candidate(
     application: &Application,
     asked: &OperationRequest,
     adoption: &AdoptableOperations,
-) -> Option<OperationId> {
+) -> Option<Deployment> {
     let last = previous_operation::last_attempt(application.status.operation_state.as_ref()?)?;
-    let Deployment { operation, revisions } = deployment_of(&last)?;
+    let deployment = deployment_of(&last)?;
     let (of, wanted) = (last.sync_result.as_ref()?, asked.sync.as_ref()?);
-    let health = application.status.health.as_ref().map(|health| health.status);
-    let is_degraded = matches!(health, Some(HealthStatus::Degraded | HealthStatus::Missing));
-    let is_its_own = is_of_rollout(&last.operation) && operation > adoption.rollout;
-    let is_it = adoption.after.is_none_or(|after| operation > after)
+    let is_its_own = is_of_rollout(&last.operation) && deployment.operation > adoption.rollout;
+    let is_it = adoption.after.is_none_or(|after| deployment.operation > after)
         && !is_its_own
-        && adoption.revisions.contains(&revisions)
-        && (&of.source, &of.sources) == (&wanted.source, &wanted.sources)
-        && (adoption.includes_degraded || !is_degraded);
-    is_it.then_some(operation)
+        && (&of.source, &of.sources) == (&wanted.source, &wanted.sources);
+    is_it.then_some(deployment)
 }
 
 /// Operation that deployed a whole application.

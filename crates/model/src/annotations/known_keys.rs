@@ -31,9 +31,11 @@ impl AnnotationSubject {
     }
 }
 
+/// Prefix of the keys that users forget to prefix.
+const ARGO_CD_PREFIX: &str = "argocd.argoproj.io/";
+
 /// Prefixes for which [`KNOWN_KEYS`] lists every key.
-const KNOWN_PREFIXES: [&str; 4] =
-    ["argocd.argoproj.io/", "helm.sh/", "meta.helm.sh/", super::TIDEGATE_PREFIX];
+const KNOWN_PREFIXES: [&str; 4] = [ARGO_CD_PREFIX, "helm.sh/", "meta.helm.sh/", super::TIDEGATE_PREFIX];
 
 /// Maximum number of edits between a misspelled key and the known key that it resembles.
 const EDITS_MAX: usize = 2;
@@ -72,15 +74,21 @@ fn is_misspelling(text: &str, known: &str) -> bool {
     text.len().abs_diff(known.len()) <= EDITS_MAX && strsim::damerau_levenshtein(text, known) <= EDITS_MAX
 }
 
-/// Returns the known key that a misspelled key resembles. Compares the whole key, the key below a parent
-/// domain, and the prefix alone. The caller has already checked that the key doesn't start with a known
+/// Returns the known key that a misspelled key resembles. Compares the whole key, the name of a key without a
+/// prefix, the key below a parent domain, and the prefix alone. The caller has already checked that the key doesn't start with a known
 /// prefix.
 fn find_misspelled_key(key: &str) -> Option<&'static str> {
     let nearest = find_nearest_key(key, |known| is_near(key, known), EDITS_MAX);
     if nearest.is_some() {
         return nearest;
     }
-    let (domain, name) = key.split_once('/')?;
+    let Some((domain, name)) = key.split_once('/') else {
+        // A name of one word, such as "hook", could have any meaning.
+        let mut names = KNOWN_KEYS.iter().map(|known| (known.key, known.key.strip_prefix(ARGO_CD_PREFIX)));
+        return names
+            .find(|(_, name)| name.is_some_and(|name| name.contains('-') && is_misspelling(key, name)))
+            .map(|(known, _)| known);
+    };
     let is_parent =
         |of: &str| domain.contains('.') && of.strip_suffix(domain).is_some_and(|rest| rest.ends_with('.'));
     let shortened =
@@ -135,6 +143,8 @@ mod tests {
             ("argocd.argoproj.io/sync-option", "did you mean argocd.argoproj.io/sync-options?"),
             ("argocd.argoproj.io/ignore-differences", "the nearest known key is argocd.argoproj.io/ignore-"),
             ("argoproj.io/sync-wave", "did you mean argocd.argoproj.io/sync-wave?"),
+            ("sync-wave", "did you mean argocd.argoproj.io/sync-wave?"),
+            ("sync-option", "did you mean argocd.argoproj.io/sync-options?"),
             ("argoproj.io/hooks", "did you mean argocd.argoproj.io/hook?"),
             ("argocd.argoprj.io/hook", "did you mean argocd.argoproj.io/hook?"),
             ("agrocd.argoproj.io/sync-waev", "did you mean argocd.argoproj.io/sync-wave?"),
@@ -185,7 +195,8 @@ mod tests {
             "karpenter.sh/do-not-disrupt",
             "cert-manager.io/cluster-issuer",
             "kubernetes.io/ingress.class",
-            "sync-wave",
+            "hook",
+            "release-name",
             "",
             "/",
         ] {

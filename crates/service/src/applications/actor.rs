@@ -293,6 +293,9 @@ impl ActorState {
                 drop(reply.send(self.terminate_operation(operation, &by).await));
             }
             AppMessage::RunChild { operation, child } => self.request_child(operation, *child).await,
+            AppMessage::RevisionsCompared { operation, deployed, result } => {
+                self.handle_compared_revisions(operation, deployed, result);
+            }
             AppMessage::WithdrawChild { operation } => self.withdraw_child(operation, self.now()).await,
             AppMessage::StopChild { operation, by, reply } => {
                 self.stop_child(myself, (operation, &by), reply).await;

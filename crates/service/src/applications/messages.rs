@@ -147,6 +147,9 @@ pub(crate) enum AppMessage {
     /// Requests an operation for a progressive sync. The operation's ID is already persisted, so repeated
     /// messages start it only once.
     RunChild { operation: OperationId, child: Box<ChildOperation> },
+    /// Result of comparing the manifests at deployed revisions with the manifests of an operation requested by
+    /// a progressive sync.
+    RevisionsCompared { operation: OperationId, deployed: Vec<String>, result: Result<bool, String> },
     /// Withdraws a progressive sync's operation. If the operation hasn't started yet, it will never start.
     WithdrawChild { operation: OperationId },
     /// Stops a progressive sync's operation. Replies with success once the operation has finished or can no

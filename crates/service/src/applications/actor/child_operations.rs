@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use ractor::ActorRef;
 use tidegate_application::refresh::{self, RefreshLevel};
-use tidegate_application::rollout_operation::{self, StartDecision};
+use tidegate_application::rollout_operation::{self, Deployment, StartDecision};
 use tidegate_application::sources::revisions_of_fields;
 use tidegate_application::{approval, operation};
 use tidegate_executor::EngineError;
@@ -20,6 +20,7 @@ use crate::applications::admission::admit;
 use crate::applications::application_cache::Deployments;
 use crate::applications::destinations::DestinationError;
 use crate::applications::messages::{AppMessage, ChildOperation, Reply};
+use crate::applications::rendering::have_same_manifests;
 use crate::applications::shared_state::SharedState;
 use crate::applications::{operation_history, run_operation};
 
@@ -34,6 +35,14 @@ pub(super) struct ChildOperations {
 struct TrackedChild {
     request: ChildOperation,
     last_report: Option<OperationReport>,
+    revision_comparison: Option<RevisionComparison>,
+}
+
+/// Comparison of a child operation's manifests with the manifests at deployed revisions.
+struct RevisionComparison {
+    deployed: Vec<String>,
+    /// True if the manifests are the same. `None` until the comparison has finished.
+    result: Option<Result<bool, String>>,
 }
 
 /// Evidence that the requested state was already deployed.
@@ -59,7 +68,7 @@ impl TrackedChild {
 impl ActorState {
     /// Accepts a requested operation and starts to report its progress.
     pub(super) async fn request_child(&mut self, operation: OperationId, request: ChildOperation) {
-        let mut child = TrackedChild { request, last_report: None };
+        let mut child = TrackedChild { request, last_report: None, revision_comparison: None };
         let is_known = rollout_operation::current_rollout_operation(&self.application) == Some(operation)
             || rollout_operation::operation_result(&self.application, operation).is_some();
         if !is_known {
@@ -105,7 +114,7 @@ impl ActorState {
         for operation in waiting {
             let next = self.next_child(now);
             if matches!(next, Ok(StartDecision::Start | StartDecision::Blocked(_))) {
-                match self.deployed_evidence(operation) {
+                match self.deployed_evidence(myself, operation) {
                     Ok(None) => {}
                     Ok(Some(DeployedEvidence::Deployed(by))) => {
                         if let Some(mut child) = self.child_operations.requested.remove(&operation) {
@@ -148,21 +157,32 @@ impl ActorState {
     /// Application must be in sync with that state. Returns `None` if the state must be deployed. Only a
     /// comparison that started after the end of that operation counts as evidence. If necessary, this
     /// function requests one.
-    fn deployed_evidence(&mut self, operation: OperationId) -> Result<Option<DeployedEvidence>, String> {
+    fn deployed_evidence(
+        &mut self,
+        myself: &ActorRef<AppMessage>,
+        operation: OperationId,
+    ) -> Result<Option<DeployedEvidence>, String> {
         let Some(child) = self.child_operations.requested.get(&operation) else { return Ok(None) };
         let ChildOperation { request, adoption: Some(adoption), .. } = &child.request else {
             return Ok(None);
         };
-        let Some(by) = rollout_operation::find_adoptable(&self.application, request, adoption) else {
+        let Some(Deployment { operation: by, revisions }) =
+            rollout_operation::adoption_candidate(&self.application, request, adoption)
+        else {
             return Ok(None);
         };
-        let is_it = |known: &Option<rollout_operation::Deployment>| {
-            known.as_ref().is_some_and(|one| one.operation == by)
-        };
-        let Deployments { newest, evidence, is_compared } = &self.deployments;
-        if !is_it(newest) {
+        let accepts_health =
+            adoption.accepts_health(self.application.status.health.as_ref().map(|health| health.status));
+        let is_it = |known: &Option<Deployment>| known.as_ref().is_some_and(|one| one.operation == by);
+        if !is_it(&self.deployments.newest) {
             return Ok(None);
         }
+        match self.has_child_manifests(myself, operation, &revisions).transpose()? {
+            Some(true) => {}
+            Some(false) => return Ok(None),
+            None => return Ok(Some(DeployedEvidence::Unconfirmed)),
+        }
+        let Deployments { newest, evidence, is_compared } = &self.deployments;
         let sync = self.application.status.sync.as_ref();
         let with = sync.and_then(|sync| sync.compared_to.as_ref());
         let is_current = with == Some(&refresh::compared_to(&self.application));
@@ -171,6 +191,9 @@ impl ActorState {
                 self.request_comparison(RefreshLevel::Latest);
             }
             return Ok(Some(DeployedEvidence::Unconfirmed));
+        }
+        if !accepts_health {
+            return Ok(None);
         }
         let compared = sync.map(|sync| revisions_of_fields(&sync.revision, &sync.revisions));
         let is_of_other_revisions = newest.as_ref().map(|one| &one.revisions) != compared.as_ref();
@@ -188,6 +211,47 @@ impl ActorState {
                 "operation {by} deployed this target, but the comparison that confirms it failed; see the conditions of application {}",
                 self.key
             )),
+        }
+    }
+
+    /// Returns true if these revisions have the manifests of a requested operation. Returns `None` until a
+    /// comparison, which this function starts, has finished.
+    fn has_child_manifests(
+        &mut self,
+        myself: &ActorRef<AppMessage>,
+        operation: OperationId,
+        deployed: &[String],
+    ) -> Option<Result<bool, String>> {
+        let child = self.child_operations.requested.get_mut(&operation)?;
+        if child.request.adoption.as_ref()?.revisions.iter().any(|known| known == deployed) {
+            return Some(Ok(true));
+        }
+        if let Some(known) = child.revision_comparison.as_ref().filter(|known| known.deployed == deployed) {
+            return known.result.clone();
+        }
+        let deployed = deployed.to_vec();
+        child.revision_comparison = Some(RevisionComparison { deployed: deployed.clone(), result: None });
+        let target = child.request.request.sync.as_ref()?;
+        let target = revisions_of_fields(&target.revision, &target.revisions);
+        let (shared, application, actor) =
+            (Arc::clone(&self.shared), self.application.clone(), myself.clone());
+        self.tasks.spawn(async move {
+            let result = have_same_manifests(&shared, &application, (&target, &deployed)).await;
+            drop(actor.send_message(AppMessage::RevisionsCompared { operation, deployed, result }));
+        });
+        None
+    }
+
+    /// Records whether deployed revisions have the manifests of a requested operation.
+    pub(super) fn handle_compared_revisions(
+        &mut self,
+        operation: OperationId,
+        deployed: Vec<String>,
+        result: Result<bool, String>,
+    ) {
+        let Some(child) = self.child_operations.requested.get_mut(&operation) else { return };
+        if child.revision_comparison.as_ref().is_some_and(|awaited| awaited.deployed == deployed) {
+            child.revision_comparison = Some(RevisionComparison { deployed, result: Some(result) });
         }
     }
 

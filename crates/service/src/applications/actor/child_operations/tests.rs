@@ -2,7 +2,9 @@
 //! shows which operations created objects.
 
 use serde_json::json;
-use tidegate_application::rollout_operation::{RolloutDeployment, assign_operation, deployment_request};
+use tidegate_application::rollout_operation::{
+    AdoptableOperations, RolloutDeployment, assign_operation, deployment_request,
+};
 use tidegate_lifecycle::rollout::OperationReport;
 use tidegate_model::argo::{Application, OperationRequest};
 use tidegate_model::{OperationId, OperationPhase};
@@ -24,8 +26,18 @@ fn run_child(
     operation: OperationId,
     revision: &str,
 ) -> UnboundedReceiver<OperationReport> {
+    run_adopting_child(environment, name, operation, revision, None)
+}
+
+fn run_adopting_child(
+    environment: &TestEnvironment,
+    name: &str,
+    operation: OperationId,
+    revision: &str,
+    adoption: Option<AdoptableOperations>,
+) -> UnboundedReceiver<OperationReport> {
     let (progress, reports) = unbounded_channel();
-    let child = Box::new(ChildOperation { request: child_request(name, revision), adoption: None, progress });
+    let child = Box::new(ChildOperation { request: child_request(name, revision), adoption, progress });
     environment.send(SupervisorMessage::RunChild { key: key(name), operation, child });
     reports
 }
@@ -100,16 +112,7 @@ async fn a_child_operation_waits_for_another_one_and_can_be_withdrawn_meanwhile(
     let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "20ms"))]).await;
     let slow = environment.commit("web", &manifests("web", "2", "1h"));
     let commit = environment.commit("web", &manifests("web", "2", "20ms"));
-    let (reply, answer) = oneshot::channel();
-    let by_hand = json!({"sync": {"revision": slow}, "initiatedBy": {"username": "ann"}});
-    let by_hand = Box::new(serde_json::from_value(by_hand).unwrap());
-    environment.send(SupervisorMessage::Sync {
-        key: key("web"),
-        request: by_hand,
-        plan: None,
-        reply: reply.into(),
-    });
-    answer.await.unwrap().unwrap();
+    sync_by_person(&environment, "web", &slow).await;
     while environment.operations_that_created("Job").is_empty() {
         tokio::task::yield_now().await;
     }
@@ -137,6 +140,43 @@ async fn a_child_operation_waits_for_another_one_and_can_be_withdrawn_meanwhile(
     assert_eq!((ran.len(), ran.contains(&second)), (2, true));
     let jobs = environment.operations_that_created("Job");
     assert_eq!((jobs.len(), jobs.last()), (2, Some(&second)), "one after the other");
+    environment.shutdown().await;
+}
+
+/// Requests a sync to a revision in the name of a person. Returns once the request is accepted.
+async fn sync_by_person(environment: &TestEnvironment, name: &str, revision: &str) {
+    let (reply, answer) = oneshot::channel();
+    let request = json!({"sync": {"revision": revision}, "initiatedBy": {"username": "ann"}});
+    let request = Box::new(serde_json::from_value(request).unwrap());
+    environment.send(SupervisorMessage::Sync { key: key(name), request, plan: None, reply: reply.into() });
+    answer.await.unwrap().unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_child_operation_accepts_a_deployment_of_equal_manifests_that_ends_while_it_waits() {
+    let mut environment = TestEnvironment::new(&[("web", &manifests("web", "1", "200ms"))]).await;
+    let target = environment.commit("web", &manifests("web", "2", "200ms"));
+    let equal = environment.commit_files("web", &[("NOTES.md", "This file is not a manifest.")]);
+    let different = environment.commit("web", &manifests("web", "3", "200ms"));
+    // When the operation is requested, only the target is known to have its manifests.
+    let adoption = AdoptableOperations {
+        after: None,
+        rollout: environment.next_id().await,
+        revisions: vec![vec![target.clone()]],
+        includes_degraded: false,
+    };
+    let request = async |operation, deployed| {
+        sync_by_person(&environment, "web", deployed).await;
+        all_reports(run_adopting_child(&environment, "web", operation, &target, Some(adoption.clone()))).await
+    };
+    let reports = request(environment.next_id().await, &equal).await;
+    let jobs = environment.operations_that_created("Job");
+    let [by_person] = jobs[..] else { panic!("{jobs:?}, {reports:?}") };
+    assert_eq!(reports, [format!("deployed by {by_person}")]);
+    let operation = environment.next_id().await;
+    assert_eq!(request(operation, &different).await, ["succeeded"]);
+    let jobs = environment.operations_that_created("Job");
+    assert_eq!((jobs.len(), jobs[2]), (3, operation), "the deployed manifests are different");
     environment.shutdown().await;
 }
 
